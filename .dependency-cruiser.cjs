@@ -1,0 +1,47 @@
+/** The layers of the project: sim → src → protocol, and a protocol/ that reaches nothing but pure packages. */
+module.exports = {
+  forbidden: [
+    { name: 'no-circular', severity: 'error', from: {}, to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } } },
+    { name: 'src-knows-no-sim', severity: 'error', from: { path: '^src/', pathNot: '^src/cli/' }, to: { path: '^sim/' } },
+    {
+      name: 'protocol-stands-alone',
+      severity: 'error',
+      from: { path: '^protocol/', pathNot: '\\.test\\.ts$' },
+      to: { path: '^(src|sim|test|bench)/' }
+    },
+    {
+      name: 'protocol-no-node',
+      severity: 'error',
+      from: { path: '^protocol/', pathNot: '\\.test\\.ts$' },
+      to: { dependencyTypes: ['core'] }
+    },
+    {
+      name: 'protocol-pure-packages-only',
+      comment: 'allowed: codecs, curves and byte helpers that do no I/O',
+      severity: 'error',
+      from: { path: '^protocol/', pathNot: '\\.test\\.ts$' },
+      to: {
+        path: 'node_modules',
+        pathNot:
+          'node_modules/(uint8arrays|multiformats|cborg|@ipld/dag-cbor|@noble/(ed25519|curves|hashes|ciphers)|@hpke/(core|common|dhkem-x25519))/'
+      }
+    },
+    {
+      name: 'product-without-tests',
+      severity: 'error',
+      from: { path: '^(protocol|src|sim)/', pathNot: '\\.test\\.ts$' },
+      to: { path: '(^test/|\\.test\\.ts$)' }
+    },
+    { name: 'resolvable', severity: 'error', from: {}, to: { couldNotResolve: true } }
+  ],
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    tsPreCompilationDeps: true,
+    moduleSystems: ['es6'],
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['node', 'import', 'types', 'default'],
+      extensions: ['.ts', '.js', '.d.ts']
+    }
+  }
+}

@@ -1,0 +1,131 @@
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHash,
+  createHmac,
+  createPrivateKey,
+  createPublicKey,
+  diffieHellman,
+  type KeyObject,
+  sign,
+  verify
+} from 'node:crypto'
+import { concat, isZero, toHex } from '../../protocol/bytes.ts'
+import { createHpke } from '../../protocol/crypto/hpke.ts'
+import { isPrimeOrderKey } from '../../protocol/crypto/noble.ts'
+import type { CryptoProvider, X25519 } from '../../protocol/crypto/provider.ts'
+
+const ED25519_PKCS8 = Buffer.from('302e020100300506032b657004220420', 'hex')
+const ED25519_SPKI = Buffer.from('302a300506032b6570032100', 'hex')
+const X25519_PKCS8 = Buffer.from('302e020100300506032b656e04220420', 'hex')
+const X25519_SPKI = Buffer.from('302a300506032b656e032100', 'hex')
+
+/** A peer can make us look at any number of keys: the oldest imported one goes when this many are held. */
+const KEY_CACHE_MAX = 4_096
+
+const privateKey = (prefix: Uint8Array, secret: Uint8Array) =>
+  createPrivateKey({ key: Buffer.concat([prefix, secret]), format: 'der', type: 'pkcs8' })
+const publicKey = (prefix: Uint8Array, key: Uint8Array) =>
+  createPublicKey({ key: Buffer.concat([prefix, key]), format: 'der', type: 'spki' })
+const rawPublic = (secret: KeyObject) => new Uint8Array(createPublicKey(secret).export({ format: 'der', type: 'spki' }).subarray(-32))
+
+/** Verification keys by hex; `undefined` remembers a refused key. Importing and checking one costs more than a verification. */
+const verifyKeys = new Map<string, KeyObject | undefined>()
+
+function verifyKey(key: Uint8Array): KeyObject | undefined {
+  const name = toHex(key)
+  if (verifyKeys.has(name)) return verifyKeys.get(name)
+  const imported = isPrimeOrderKey(key) ? publicKey(ED25519_SPKI, key) : undefined
+  if (verifyKeys.size >= KEY_CACHE_MAX) verifyKeys.delete(verifyKeys.keys().next().value as string)
+  verifyKeys.set(name, imported)
+  return imported
+}
+
+/** Our own signing keys, by their seed's buffer: a seed that is let go takes its key object along. */
+const signKeys = new WeakMap<Uint8Array, KeyObject>()
+
+function signKey(seed: Uint8Array): KeyObject {
+  let key = signKeys.get(seed)
+  if (key === undefined) {
+    key = privateKey(ED25519_PKCS8, seed)
+    signKeys.set(seed, key)
+  }
+  return key
+}
+
+const x25519: X25519 = {
+  publicKey: (secret) => rawPublic(privateKey(X25519_PKCS8, secret)),
+  sharedSecret(secret, key) {
+    if (key.length !== 32) return undefined
+    try {
+      const shared = diffieHellman({ privateKey: privateKey(X25519_PKCS8, secret), publicKey: publicKey(X25519_SPKI, key) })
+      return isZero(shared) ? undefined : new Uint8Array(shared)
+    } catch {
+      return undefined // OpenSSL refuses low-order points itself
+    }
+  }
+}
+
+const hmac = (key: Uint8Array, ...parts: Uint8Array[]) => {
+  const mac = createHmac('sha256', key)
+  for (const part of parts) mac.update(part)
+  return new Uint8Array(mac.digest())
+}
+
+/** The provider of a Node process: OpenSSL for speed, noble to judge keys (wire.md, Notation). */
+export const nodeCrypto: CryptoProvider = {
+  sha256(...parts) {
+    const hash = createHash('sha256')
+    for (const part of parts) hash.update(part)
+    return new Uint8Array(hash.digest())
+  },
+  hmacSha256: hmac,
+  hkdfExtract: (salt, ikm) => hmac(salt, ikm),
+  hkdfExpand(prk, info, length) {
+    if (length > 255 * 32) throw new RangeError(`HKDF gives at most 8160 bytes, not ${length}`)
+    const blocks: Uint8Array[] = []
+    let last: Uint8Array = new Uint8Array(0)
+    for (let i = 1; blocks.length * 32 < length; i++) {
+      last = hmac(prk, last, info, Uint8Array.of(i))
+      blocks.push(last)
+    }
+    return concat(blocks).slice(0, length)
+  },
+  ed25519: {
+    publicKey: (seed) => rawPublic(signKey(seed)),
+    sign: (seed, message) => new Uint8Array(sign(null, message, signKey(seed))),
+    verify(key, message, signature) {
+      if (key.length !== 32 || signature.length !== 64) return false
+      const imported = verifyKey(key)
+      return imported !== undefined && verify(null, message, imported, signature)
+    },
+    isValidKey: (key) => key.length === 32 && verifyKey(key) !== undefined
+  },
+  x25519,
+  aead: {
+    seal(key, nonce, aad, plaintext) {
+      const cipher = createCipheriv('aes-256-gcm', key, nonce)
+      cipher.setAAD(aad)
+      const body = cipher.update(plaintext)
+      cipher.final()
+      const sealed = new Uint8Array(body.length + 16)
+      sealed.set(body)
+      sealed.set(cipher.getAuthTag(), body.length)
+      return sealed
+    },
+    open(key, nonce, aad, sealed) {
+      if (sealed.length < 16) return undefined
+      const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: 16 })
+      decipher.setAAD(aad)
+      decipher.setAuthTag(sealed.subarray(sealed.length - 16))
+      try {
+        const plaintext = decipher.update(sealed.subarray(0, sealed.length - 16))
+        decipher.final()
+        return new Uint8Array(plaintext.buffer, plaintext.byteOffset, plaintext.length)
+      } catch {
+        return undefined
+      }
+    }
+  },
+  hpke: createHpke(x25519)
+}

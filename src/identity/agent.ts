@@ -1,0 +1,26 @@
+import type { Signer } from '../../protocol/crypto/provider.ts'
+import type { ReachabilityMode, WakeWindow } from '../../protocol/delivery/modes.ts'
+import type { Did, Eid, EidHex } from '../../protocol/identity/eid.ts'
+
+/** What the owner set about an agent's reachability; persisted, published in locator, card and status. */
+export interface AgentReachability {
+  mode: ReachabilityMode
+  window?: WakeWindow
+  /** with `sleep --until`: when the agent means to be back, Unix ms */
+  untilMs?: number
+}
+
+/** An agent that this node hosts: its EID, its keys and its settings. Secrets are used, never shown. */
+export interface LocalAgent {
+  readonly name: string
+  readonly eid: Eid
+  readonly eidHex: EidHex
+  readonly did: Did
+  readonly description: string
+  readonly signer: Signer
+  /** the X25519 key that senders seal to now, 32 bytes */
+  readonly mailboxKey: Uint8Array
+  /** the secret of one of the last three mailbox keys, by `kid` = H(key)[0..8) in hex */
+  mailboxSecret(kidHex: string): Uint8Array | undefined
+  readonly reachability: AgentReachability
+}

@@ -1,0 +1,44 @@
+import type { ByteStream } from './byte-stream.ts'
+
+/** Where a node can be dialled. */
+export interface PeerAddress {
+  /** PeerId, text form */
+  readonly peer: string
+  /** multiaddrs, with or without the /p2p part; empty: whatever the peer store knows */
+  readonly addrs: readonly string[]
+}
+
+/** The libp2p host as the rest of the node sees it; nothing above src/net imports libp2p. */
+export interface Host {
+  readonly peer: string
+  /** addresses others can dial, without /p2p, newest knowledge first */
+  addresses(): string[]
+  /** peers with an open connection */
+  peers(): string[]
+  /**
+   * Opens a stream of `protocol`, dialling if there is no connection.
+   * @throws RookeryError `DIAL_FAILED`, `PROTOCOL_UNSUPPORTED`, `STREAM_LIMIT`; or the signal's reason
+   */
+  openStream(target: PeerAddress, protocol: string, options?: { signal?: AbortSignal }): Promise<ByteStream>
+  /** Serves a protocol. A handler that throws resets its stream, is counted and logged, and hurts nothing else. */
+  handle(protocol: string, handler: (stream: ByteStream) => Promise<void>, options?: { inboundStreamsMax?: number }): Promise<void>
+  unhandle(protocol: string): Promise<void>
+  /** Called with the PeerId on the first connection and after the last. Returns the unsubscriber. */
+  onPeer(listener: (event: { kind: 'connect' | 'disconnect'; peer: string }) => void): () => void
+  /** Called when our own dialable addresses change. */
+  onAddressesChanged(listener: () => void): () => void
+  readonly dht: Dht
+  stop(): Promise<void>
+}
+
+/** The part of Kademlia that we use: what kad-dht's own put and get do not promise, wire.md §3 says how to get. */
+export interface Dht {
+  /** The peers closest to `key` that the network knows, nearest first, ourselves included where we belong. */
+  closestPeers(key: Uint8Array, options?: { signal?: AbortSignal; countMax?: number }): Promise<PeerAddress[]>
+  /** Stores at the closest peers; tells how many took it. Our own copy goes through the same rules. */
+  put(key: Uint8Array, value: Uint8Array, options?: { signal?: AbortSignal }): Promise<{ stored: number; asked: number; known: number }>
+  /** Asks the closest peers one by one; yields each distinct value that passes the validator, as it comes. */
+  values(key: Uint8Array, options?: { signal?: AbortSignal }): AsyncIterable<Uint8Array>
+  routingTableSize(): number
+  mode(): 'client' | 'server'
+}
