@@ -1,0 +1,87 @@
+import type { EidHex } from '../../protocol/identity/eid.ts'
+import type { WriteOp } from '../store/store.ts'
+
+/** The closed set of states of a Todo; every switch over it is exhaustive (TD-08, TD-09, TD-33). */
+export type TodoState = 'pending' | 'claimed' | 'input-required' | 'auth-required' | 'done' | 'failed' | 'canceled' | 'rejected'
+
+/** Who asks: a verified principal, never a field of a message (OD-31). */
+export interface Principal {
+  /** `eid:<hex>` for a session's EID or a local agent's token */
+  readonly id: string
+  readonly eid: EidHex
+}
+
+/** A2A ProtoJSON as it came, validated but not re-serialised. */
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
+export type JsonObject = { [key: string]: Json }
+
+/** The one stored shape of work (TD-15, TD-17): an A2A Task is a projection of it. */
+export interface Todo {
+  id: string
+  agent: EidHex
+  caller: string
+  contextId: string
+  state: TodoState
+  /** counts from 1 with every commit; compare before you write */
+  revision: number
+  createdAtMs: number
+  changedAtMs: number
+  /** `a2a:` + caller + messageId, or what another door uses (TD-Q4) */
+  dedupKey: string
+  /** sha-256 hex of the request's content without its messageId */
+  digest: string
+  door: 'a2a-http' | 'a2a-pss' | 'asleep-queue' | 'library'
+  /** A2A Messages, oldest first */
+  history: JsonObject[]
+  /** A2A Artifacts */
+  artifacts: JsonObject[]
+  /** an A2A Message that goes with the state */
+  statusMessage?: JsonObject
+  /** while claimed */
+  lease?: { holder: string; untilMs: number }
+  attempt: number
+  /** OD-40: work from the queue with a consequential or undeclared skill waits for the owner */
+  approval?: 'needed' | 'given' | 'refused'
+  failure?: string
+}
+
+export interface TodoCreate {
+  agent: EidHex
+  caller: Principal
+  message: JsonObject
+  door: Todo['door']
+  /** written in the same synced batch: the queue record's removal, the replay id (G-15) */
+  alongside?: readonly WriteOp[]
+  approval?: 'needed'
+}
+
+export interface TodoPage {
+  todos: Todo[]
+  next: string | undefined
+}
+
+/** The durable Todo store: one state machine, one way to create, one commit hook (TD-12, TD-13, TD-24). */
+export interface Todos {
+  /**
+   * Creates, or finds the one with the same caller and messageId. `created: false` then, and nothing runs again.
+   * @throws RookeryError `MESSAGE_ID_REUSED` (same id, other content), `TODO_UNKNOWN`, `TODO_TERMINAL` (message names a task)
+   */
+  create(input: TodoCreate): Promise<{ todo: Todo; created: boolean }>
+  get(id: string): Promise<Todo | undefined>
+  /** newest change first */
+  list(filter: { agent?: EidHex; caller?: string; state?: TodoState; limit?: number; cursor?: string }): Promise<TodoPage>
+  /** the oldest pending one that needs no approval, leased to `holder` */
+  claim(agent: EidHex, holder: string, options: { leaseMs: number }): Promise<Todo | undefined>
+  /** @throws RookeryError `LEASE_LOST` */
+  renew(id: string, holder: string, options: { leaseMs: number }): Promise<Todo>
+  complete(id: string, holder: string, artifacts: JsonObject[], message?: JsonObject): Promise<Todo>
+  fail(id: string, holder: string, reason: string): Promise<Todo>
+  /** @throws RookeryError `TODO_UNKNOWN`, `TODO_TERMINAL` */
+  cancel(id: string): Promise<Todo>
+  approve(id: string, verdict: 'given' | 'refused'): Promise<Todo>
+  /** Called after every commit, in commit order (G-60). Returns the unsubscriber. */
+  onCommit(hook: (todo: Todo) => void): () => void
+  /** Resolves at a terminal or interrupted state, or with the Todo as it is when the signal fires. */
+  settled(id: string, options?: { signal?: AbortSignal }): Promise<Todo>
+  stop(): Promise<void>
+}
