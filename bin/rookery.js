@@ -1,0 +1,35 @@
+#!/usr/bin/env node
+// Starts the CLI on a Node that is new enough: this one, or the one that the npm package `node` brought along.
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const here = dirname(fileURLToPath(import.meta.url))
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+
+if (major > 22 || (major === 22 && minor >= 12)) {
+  // A checkout runs its sources (Node strips the types), a package what was compiled from them.
+  const source = join(here, '..', 'src', 'cli', 'main.ts')
+  const inCheckout = existsSync(source) && process.features.typescript
+  const { main } = await import(inCheckout ? '../src/cli/main.ts' : '../dist/src/cli/main.js')
+  process.exitCode = await main(process.argv.slice(2))
+} else {
+  const bundled = bundledNode()
+  if (bundled === undefined) {
+    process.stderr.write(`rookery needs Node 22.12 or newer; this is ${process.versions.node}, and the npm package "node" is not installed beside it\n`)
+    process.exit(3)
+  }
+  const child = spawnSync(bundled, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio: 'inherit' })
+  process.exit(child.status ?? 1)
+}
+
+function bundledNode() {
+  try {
+    const file = createRequire(import.meta.url).resolve('node/bin/node')
+    return existsSync(file) ? file : undefined
+  } catch {
+    return undefined
+  }
+}
