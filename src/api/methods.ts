@@ -1,0 +1,302 @@
+import { z } from 'zod'
+import { REACHABILITY_MODES, type ReachabilityMode, type WakeWindow } from '../../protocol/delivery/modes.ts'
+import type { DrainReport, QueueUsage } from '../delivery/asleep-queue.ts'
+import { RookeryError } from '../errors.ts'
+import type { SessionInfo } from '../sessions/session.ts'
+import type { FindResult, LocatorView, MemberView, SpaceView } from '../spaces/spaces.ts'
+import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
+
+/** Bounds of the control API; a request above one is refused with the bound's name. */
+export const CONTROL_BOUNDS = {
+  /** one request's JSON, base64 of files included */
+  requestBytesMax: 8 * 1_048_576,
+  /** progress lines and result of one answer, as the client accepts them */
+  responseBytesMax: 64 * 1_048_576,
+  callsMax: 64,
+  filesMax: 16,
+  listMax: 1_000,
+  waitMsMax: 10 * 60_000
+} as const
+
+const TODO_STATES = [
+  'pending',
+  'claimed',
+  'input-required',
+  'auth-required',
+  'done',
+  'failed',
+  'canceled',
+  'rejected'
+] as const satisfies readonly TodoState[]
+
+const agentRef = z.string().min(1).max(64).optional()
+const did = z.string().min(1).max(80)
+const spaceName = z.string().min(1).max(256)
+const todoId = z.string().min(1).max(128)
+const tags = z.array(z.string().min(1).max(64)).max(16)
+const mode = z.enum(REACHABILITY_MODES)
+const limit = z.int().min(1).max(CONTROL_BOUNDS.listMax)
+const window = z.strictObject({
+  periodSec: z
+    .int()
+    .min(60)
+    .max(7 * 86_400),
+  openSec: z
+    .int()
+    .min(1)
+    .max(7 * 86_400),
+  offsetSec: z
+    .int()
+    .min(0)
+    .max(7 * 86_400)
+})
+
+/** The one rule for local names of agents, in files, flags and the API. */
+export const AGENT_NAME = /^[a-z0-9][a-z0-9-]{0,31}$/
+const agentName = z
+  .string()
+  .regex(AGENT_NAME, 'must be 1 to 32 characters of a-z, 0-9 and "-", the first no "-"; for example "weather-bot"')
+
+/** What a local agent does with a task: `echo` and `sha256` are built in, `manual` leaves it in the inbox for a person or a program. */
+export const HANDLERS = ['manual', 'echo', 'sha256'] as const
+export type HandlerName = (typeof HANDLERS)[number]
+
+/** Every control method's parameters. Unknown members are refused. */
+export const CONTROL_PARAMS = {
+  status: z.strictObject({}),
+  stop: z.strictObject({}),
+  'agent.add': z.strictObject({
+    name: agentName,
+    description: z.string().max(1_024).optional(),
+    handler: z.enum(HANDLERS).optional(),
+    mode: mode.optional(),
+    window: window.optional()
+  }),
+  'agent.list': z.strictObject({}),
+  'space.announce': z.strictObject({ name: spaceName, agent: agentRef, description: z.string().max(256).optional() }),
+  'space.join': z.strictObject({ name: spaceName, agent: agentRef, tags: tags.optional() }),
+  'space.leave': z.strictObject({ name: spaceName, agent: agentRef }),
+  'space.list': z.strictObject({}),
+  find: z.strictObject({ name: spaceName, tags: tags.optional(), mode: mode.optional(), limit: limit.optional() }),
+  resolve: z.strictObject({ did }),
+  'session.open': z.strictObject({ agent: agentRef, did }),
+  'session.list': z.strictObject({}),
+  'session.close': z.strictObject({ id: z.string().regex(/^[0-9a-f]{32}$/, 'must be a session id: 32 hex digits, see session.list') }),
+  send: z.strictObject({
+    agent: agentRef,
+    /** did:key of anyone, or the name of an agent of this node */
+    to: z.string().min(1).max(80),
+    text: z.string().optional(),
+    files: z
+      .array(
+        z.strictObject({
+          name: z.string().min(1).max(255),
+          mediaType: z
+            .string()
+            .regex(/^[\w.+-]+\/[\w.+-]+$/, 'must be a media type such as "text/plain"')
+            .max(128),
+          base64: z.base64('must be base64 (RFC 4648 §4, with padding)')
+        })
+      )
+      .max(CONTROL_BOUNDS.filesMax)
+      .optional(),
+    data: z.json().optional(),
+    messageId: z.string().min(1).max(128).optional(),
+    /** how long to wait for the task to end; 0: answer once it is accepted. Default 30 s */
+    waitMs: z.int().min(0).max(CONTROL_BOUNDS.waitMsMax).optional()
+  }),
+  'inbox.list': z.strictObject({ agent: agentRef, state: z.enum(TODO_STATES).optional(), limit: limit.optional() }),
+  'inbox.show': z.strictObject({ id: todoId }),
+  'inbox.complete': z.strictObject({ id: todoId, text: z.string().optional() }),
+  'inbox.fail': z.strictObject({ id: todoId, reason: z.string().min(1).max(1_024) }),
+  'inbox.approve': z.strictObject({ id: todoId, verdict: z.enum(['given', 'refused']) }),
+  sleep: z.strictObject({
+    agent: agentRef,
+    /** Unix ms */
+    untilMs: z.int().min(0).optional()
+  }),
+  wake: z.strictObject({ agent: agentRef }),
+  'queue.list': z.strictObject({ agent: agentRef, limit: limit.optional() })
+} as const
+
+export type ControlMethod = keyof typeof CONTROL_PARAMS
+export type ControlParams<M extends ControlMethod> = z.infer<(typeof CONTROL_PARAMS)[M]>
+
+export interface AgentView {
+  name: string
+  did: string
+  description: string
+  handler: HandlerName
+  /** without a name in a call, this one is meant */
+  isDefault: boolean
+  mode: ReachabilityMode
+  window?: WakeWindow
+  untilMs?: number
+  queue: QueueUsage
+  /** the agent's A2A endpoint on loopback, where HTTP is served */
+  url?: string
+  /** the file that holds the token for that endpoint */
+  tokenFile?: string
+}
+
+export interface NodeStatus {
+  node: { peer: string; version: string; pid: number; startedAtMs: number; uptimeMs: number; dataDir: string }
+  /** `isolated`: no peer answers; what was announced is not seen by anyone */
+  network: 'isolated' | 'connected'
+  /** setting `network`: whether private addresses are dialled and published */
+  scope: 'lan' | 'public'
+  addresses: string[]
+  peers: number
+  routingTableSize: number
+  dhtMode: 'client' | 'server'
+  /** the modes that this software offers an agent (OD-04) */
+  modesOffered: ReachabilityMode[]
+  agents: AgentView[]
+  sessions: number
+  spaces: { role: 'curator' | 'member'; agent: string; name: string; expiresAtMs: number }[]
+  http: { url: string } | undefined
+  /** every bound in force, by setting name (OD-30) */
+  bounds: Record<string, number>
+}
+
+/** A Todo without what it carries. */
+export interface InboxEntry {
+  id: string
+  agent: string
+  caller: string
+  state: TodoState
+  door: Todo['door']
+  createdAtMs: number
+  changedAtMs: number
+  approval?: Todo['approval']
+  failure?: string
+  /** first 200 characters of the newest message's text */
+  preview: string
+}
+
+export interface SendResult {
+  messageId: string
+  /**
+   * `task`: accepted, `task` holds it; `queued`: the agent sleeps and its node has the message on disk; `asleep`: it sleeps and nothing
+   * was queued; `queue-full`: a bound of its queue, `asleep.kind`; `message`: it answered directly
+   */
+  outcome: 'task' | 'message' | 'queued' | 'asleep' | 'queue-full'
+  /** A2A Task */
+  task?: JsonObject
+  /** A2A Message */
+  message?: JsonObject
+  asleep?: { status: 503 | 507 | 429; queued: boolean; retryAfterSec?: number; kind?: 'messages' | 'bytes' | 'peer'; message?: string }
+  elapsedMs: number
+}
+
+/** A queued object by its name and size; the control API never returns its bytes (OD-50). */
+export interface QueueEntry {
+  key: string
+  issuer: string
+  objectId: string
+  principal: string
+  bytes: number
+  enqueuedAtMs: number
+  expiresAtMs: number
+}
+
+export interface ControlResults {
+  status: NodeStatus
+  /** answered before the node stops */
+  stop: { stopping: true }
+  'agent.add': AgentView
+  'agent.list': AgentView[]
+  'space.announce': SpaceView & { registrars: number; stored: number }
+  'space.join': MemberView & { registrars: number; stored: number }
+  'space.leave': { name: string }
+  'space.list': { role: 'curator' | 'member'; agent: string; name: string; dsid: string; refreshedAtMs: number; expiresAtMs: number }[]
+  find: FindResult
+  resolve: Omit<LocatorView, 'mailboxKey'> & { mailboxKeyHex: string }
+  'session.open': SessionInfo
+  'session.list': SessionInfo[]
+  'session.close': { id: string }
+  send: SendResult
+  'inbox.list': InboxEntry[]
+  'inbox.show': { todo: Todo; task: JsonObject }
+  'inbox.complete': { todo: Todo; task: JsonObject }
+  'inbox.fail': { todo: Todo; task: JsonObject }
+  'inbox.approve': { todo: Todo; task: JsonObject }
+  sleep: AgentView
+  wake: AgentView & { drain: DrainReport }
+  'queue.list': QueueEntry[]
+}
+
+export type ControlMethods = { [M in ControlMethod]: { params: ControlParams<M>; result: ControlResults[M] } }
+
+/** One line of an answer, NDJSON: any number of `progress`, then exactly one of the other two. */
+export type ControlLine = { progress: string } | { result: Json } | { error: Json }
+
+/**
+ * @throws RookeryError `METHOD_UNKNOWN`, `PARAMS_INVALID` with field, value and remedy
+ */
+export function parseControlCall(method: unknown, params: unknown): { method: ControlMethod; params: ControlParams<ControlMethod> } {
+  if (typeof method !== 'string' || !Object.hasOwn(CONTROL_PARAMS, method)) {
+    throw new RookeryError('METHOD_UNKNOWN', `there is no control method ${shown(method)}`, {
+      kind: 'usage',
+      field: 'method',
+      value: shortened(method),
+      remedy: `known methods: ${Object.keys(CONTROL_PARAMS).join(', ')}; a newer command line needs a newer node: restart the node`
+    })
+  }
+  const parsed = CONTROL_PARAMS[method as ControlMethod].safeParse(params ?? {})
+  if (!parsed.success) {
+    const { field, value, message } = firstIssue(parsed.error, params)
+    throw new RookeryError('PARAMS_INVALID', `${method}: ${field === '' ? 'parameters' : field} ${message}`, {
+      kind: 'usage',
+      ...(field === '' ? {} : { field }),
+      ...(value === undefined ? {} : { value }),
+      remedy: `give ${field === '' ? 'the parameters' : `"${field}"`} as described by \`rookery ${method.replace('.', ' ')} --help\``
+    })
+  }
+  return { method: method as ControlMethod, params: parsed.data as ControlParams<ControlMethod> }
+}
+
+/** The first thing zod minds, as field path, shortened value and a sentence's end. */
+export function firstIssue(error: z.ZodError, input: unknown): { field: string; value: unknown; message: string } {
+  const issue = error.issues[0]
+  if (issue === undefined) return { field: '', value: undefined, message: 'is invalid' }
+  const path = issue.code === 'unrecognized_keys' ? [...issue.path, issue.keys[0] ?? ''] : issue.path
+  const field = path.reduce<string>(
+    (text, part) => (typeof part === 'number' ? `${text}[${part}]` : text === '' ? String(part) : `${text}.${String(part)}`),
+    ''
+  )
+  let value: unknown = input
+  for (const part of path) value = typeof value === 'object' && value !== null ? (value as Record<PropertyKey, unknown>)[part] : undefined
+  return { field, value: shortened(value), message: issueText(issue, value) }
+}
+
+function issueText(issue: z.core.$ZodIssue, value: unknown): string {
+  switch (issue.code) {
+    case 'unrecognized_keys':
+      return 'is not a known name here'
+    case 'invalid_type':
+      return value === undefined ? `is missing (${issue.expected})` : `must be of type ${issue.expected}`
+    case 'invalid_value':
+      return `must be one of ${issue.values.map((one) => JSON.stringify(one)).join(', ')}`
+    case 'too_small':
+      return `must be at least ${issue.minimum}${unit(issue.origin)}`
+    case 'too_big':
+      return `must be at most ${issue.maximum}${unit(issue.origin)}`
+    default:
+      return issue.message
+  }
+}
+
+function unit(origin: string): string {
+  return origin === 'string' ? ' characters long' : origin === 'array' ? ' entries long' : ''
+}
+
+function shortened(value: unknown): unknown {
+  if (typeof value === 'string') return value.length > 100 ? `${value.slice(0, 100)}…` : value
+  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? `(list of ${value.length})` : '(map)'
+  return typeof value === 'bigint' ? String(value) : value
+}
+
+function shown(value: unknown): string {
+  return JSON.stringify(shortened(value)) ?? 'undefined'
+}
