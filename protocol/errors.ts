@@ -28,6 +28,7 @@ export type ProtocolErrorCode =
   | 'RECORD_FUTURE'
   | 'RECORD_TTL'
   | 'RECORD_SEQUENCE'
+  | 'DHT_KEY'
   // session frames and state machines
   | 'FRAME_VERSION'
   | 'FRAME_TYPE'
@@ -51,6 +52,7 @@ export type ProtocolErrorCode =
   // governed objects
   | 'OBJECT_EXPIRED'
   | 'OBJECT_FUTURE'
+  | 'OBJECT_LIFETIME'
   | 'OBJECT_AUDIENCE'
   | 'OBJECT_PURPOSE'
   | 'OBJECT_KEY'
