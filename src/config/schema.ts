@@ -1,0 +1,129 @@
+import { multiaddr } from '@multiformats/multiaddr'
+import { z } from 'zod'
+import { REACHABILITY_MODES } from '../../protocol/delivery/modes.ts'
+import { HANDLERS } from '../api/methods.ts'
+import { duration } from './units.ts'
+
+const SECOND = 1_000
+const DAY = 86_400_000
+
+/** The ports that are tried first; another is taken where one is in use, unless it was set by hand (F094). */
+export const DEFAULT_HTTP_PORT = 4710
+export const DEFAULT_P2P_PORT = 4711
+
+function isMultiaddr(text: string): boolean {
+  try {
+    multiaddr(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const address = z
+  .string()
+  .max(512)
+  .refine(isMultiaddr, { error: 'must be a multiaddr such as "/ip4/0.0.0.0/udp/4711/quic-v1"', abort: true })
+
+const peerAddress = address.refine((text) => /\/p2p\/[1-9A-HJ-NP-Za-km-z]+$/.test(text), {
+  error: 'must end in the PeerId of the node: "/ip4/192.0.2.7/udp/4711/quic-v1/p2p/12D3Koo…" (see `rookery status` there)'
+})
+
+/** Private addresses are never reachable from elsewhere: plain HTTP with bearer tokens stays on this machine. */
+const loopback = z.string().refine((text) => text === '::1' || text === 'localhost' || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(text), {
+  error: 'must be a loopback address (127.0.0.1, ::1 or localhost); to serve others put a TLS proxy in front and set http.publicUrl'
+})
+
+const publicUrl = z
+  .url({ protocol: /^https?$/, error: 'must be an http or https URL' })
+  .max(512)
+  .refine((text) => !/[?#]/.test(text), { error: 'must hold no query and no fragment' })
+
+/**
+ * A node's settings as they stand in `config.yaml`. Every one has a default; unknown names are refused. Lengths of time are text with a unit
+ * and come out in milliseconds.
+ */
+export const configSchema = z.strictObject({
+  /** where keys, store and queue lie; undefined only with an in-memory store */
+  dataDir: z.string().min(1).max(4_096).optional(),
+  /**
+   * `lan`: private and loopback addresses are published and dialled; `public`: only addresses that the whole internet can reach.
+   * `lan` by default, since a node without a bootstrap list can meet nobody else.
+   */
+  network: z.enum(['lan', 'public']).default('lan'),
+  /** absent: QUIC and TCP on all interfaces, port 4711 or, where that is taken, any other; a port set here by hand must be free */
+  listen: z.array(address).min(1).max(16).optional(),
+  /** addresses to publish in place of those found */
+  announce: z.array(address).max(8).default([]),
+  bootstrap: z.array(peerAddress).max(64).default([]),
+  /** find nodes of the same link by multicast DNS */
+  mdns: z.boolean().default(false),
+  dht: z
+    .strictObject({
+      mode: z.enum(['server', 'client']).default('server'),
+      /** replicas of a record, size of a bucket */
+      k: z.int().min(4).max(40).default(20),
+      /** requests in flight a path of a look-up */
+      alpha: z.int().min(1).max(16).default(3),
+      disjointPaths: z.int().min(1).max(16).default(2)
+    })
+    .prefault({}),
+  /** registrars of a key, wire.md §4 */
+  registrarsMax: z.int().min(1).max(20).default(20),
+  connectionsMax: z.int().min(8).max(10_000).default(300),
+  sessionsMax: z.int().min(1).max(100_000).default(1_000),
+  http: z
+    .strictObject({
+      enabled: z.boolean().default(true),
+      host: loopback.default('127.0.0.1'),
+      /** absent: 4710 or the next free one; set by hand it must be free; 0: any */
+      port: z.int().min(0).max(65_535).optional(),
+      /** what the agent card tells, where a proxy stands in front */
+      publicUrl: publicUrl.optional(),
+      bodyBytesMax: z
+        .int()
+        .min(1_024)
+        .max(64 * 1_048_576)
+        .default(1_048_576)
+    })
+    .prefault({}),
+  queue: z
+    .strictObject({
+      messagesMax: z.int().min(1).max(1_000_000).default(500),
+      bytesMax: z
+        .int()
+        .min(1_024)
+        .max(16 * 2 ** 30)
+        .default(2 * 1_048_576),
+      messagesPerPeerMax: z.int().min(1).max(1_000_000).default(50),
+      ttlMax: duration({ minMs: SECOND, maxMs: 30 * DAY }).prefault('7d')
+    })
+    .transform(({ ttlMax, ...rest }) => ({ ...rest, ttlMaxMs: ttlMax }))
+    .prefault({}),
+  tasks: z
+    .strictObject({
+      /** a worker that lost its process frees its task after this */
+      lease: duration({ minMs: SECOND, maxMs: DAY }).prefault('30s'),
+      /** how long a caller that waits for a task is held at most */
+      waitMax: duration({ minMs: SECOND, maxMs: 10 * 60 * SECOND }).prefault('5m')
+    })
+    .transform(({ lease, waitMax }) => ({ leaseMs: lease, waitMaxMs: waitMax }))
+    .prefault({}),
+  /** what a new agent gets where `agent add` does not say */
+  agents: z
+    .strictObject({
+      mode: z.enum(REACHABILITY_MODES).default('always_on'),
+      handler: z.enum(HANDLERS).default('manual')
+    })
+    .prefault({}),
+  logs: z
+    .strictObject({
+      level: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info')
+    })
+    .prefault({})
+})
+
+/** Settings as a person or a program writes them. */
+export type ConfigInput = z.input<typeof configSchema>
+/** Settings with all defaults, lengths of time in milliseconds. */
+export type Config = z.output<typeof configSchema>

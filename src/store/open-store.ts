@@ -1,0 +1,75 @@
+import { join } from 'node:path'
+import { Level } from 'level'
+import { RookeryError } from '../errors.ts'
+import { makePrivateDir, unusable } from '../platform/files.ts'
+import { holderOf } from './lock-file.ts'
+import { bringToSchema } from './schema-version.ts'
+import { Store } from './store.ts'
+
+export const STORE_DIR = 'store'
+
+/**
+ * Opens the one LevelDB of a data directory and brings it to this software's schema.
+ * @throws RookeryError `DATA_DIR_IN_USE` (names the holder where it is known), `DATA_DIR_UNUSABLE`, `STORE_CORRUPT`, `SCHEMA_NEWER`
+ */
+export async function openStore(dataDir: string, options: { software: string }): Promise<Store> {
+  const path = join(dataDir, STORE_DIR)
+  makePrivateDir(path)
+  const level = new Level<string, Uint8Array>(path, { keyEncoding: 'utf8', valueEncoding: 'view' })
+  try {
+    await level.open()
+  } catch (error) {
+    throw openError(dataDir, error)
+  }
+  const store = new Store(level)
+  try {
+    await bringToSchema(store, options)
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+  return store
+}
+
+function openError(dataDir: string, error: unknown): RookeryError {
+  const cause = (error as { cause?: { code?: string; message?: string } }).cause
+  const code = cause?.code ?? (error as { code?: string }).code
+  const text = cause?.message ?? (error instanceof Error ? error.message : String(error))
+  if (code === 'LEVEL_LOCKED') return inUse(dataDir, error)
+  if (
+    code === 'LEVEL_CORRUPTION' ||
+    /corrupt|checksum|not an sstable|missing files|No such file|does not exist \(create_if_missing|CURRENT file/i.test(text)
+  ) {
+    return new RookeryError('STORE_CORRUPT', `the store in ${dataDir} is damaged: ${text}`, {
+      kind: 'storage',
+      field: 'dataDir',
+      value: dataDir,
+      remedy: `restore ${join(dataDir, STORE_DIR)} from a backup, or move that folder away to start with an empty one (the node and agent keys are kept)`,
+      cause: error
+    })
+  }
+  const io = /Permission denied/i.test(text)
+    ? 'EACCES'
+    : /Read-only file system/i.test(text)
+      ? 'EROFS'
+      : /No space left/i.test(text)
+        ? 'ENOSPC'
+        : code
+  return unusable(join(dataDir, STORE_DIR), Object.assign(new Error(text, { cause: error }), { code: io }))
+}
+
+function inUse(dataDir: string, cause: unknown): RookeryError {
+  const holder = holderOf(dataDir)
+  const who =
+    holder === undefined
+      ? 'another process'
+      : `a node that runs already, pid ${holder.pid}, since ${new Date(holder.startedAtMs).toISOString()}`
+  return new RookeryError('DATA_DIR_IN_USE', `the data directory ${dataDir} is in use by ${who}`, {
+    kind: 'conflict',
+    field: 'dataDir',
+    value: dataDir,
+    remedy: 'talk to the running node (`rookery status`), stop it (`rookery stop`), or name another folder with --data',
+    ...(holder === undefined ? {} : { data: { pid: holder.pid, startedAtMs: holder.startedAtMs } }),
+    cause
+  })
+}
