@@ -26,7 +26,7 @@ export interface Todo {
   revision: number
   createdAtMs: number
   changedAtMs: number
-  /** `a2a:` + caller + messageId, or what another door uses (TD-Q4) */
+  /** `a2a:` + agent + caller + messageId, or what another door uses (TD-Q4) */
   dedupKey: string
   /** sha-256 hex of the request's content without its messageId */
   digest: string
@@ -64,20 +64,28 @@ export interface TodoPage {
 export interface Todos {
   /**
    * Creates, or finds the one with the same caller and messageId. `created: false` then, and nothing runs again.
-   * @throws RookeryError `MESSAGE_ID_REUSED` (same id, other content), `TODO_UNKNOWN`, `TODO_TERMINAL` (message names a task)
+   * A message that names a Todo of the same caller is appended; an interrupted Todo goes on with it (G-58).
+   * @throws RookeryError `MESSAGE_ID_REUSED` (same id, other content), `TODO_UNKNOWN`, `TODO_TERMINAL` (message names a task),
+   * `CONTEXT_MISMATCH`, `CONTEXT_INVALID`, `TODO_LIMIT` (data.kind)
    */
   create(input: TodoCreate): Promise<{ todo: Todo; created: boolean }>
   get(id: string): Promise<Todo | undefined>
-  /** newest change first */
+  /** newest change first; `limit` 1 to 100, by default 50 @throws RookeryError `CURSOR_INVALID` */
   list(filter: { agent?: EidHex; caller?: string; state?: TodoState; limit?: number; cursor?: string }): Promise<TodoPage>
   /** the oldest pending one that needs no approval, leased to `holder` */
   claim(agent: EidHex, holder: string, options: { leaseMs: number }): Promise<Todo | undefined>
   /** @throws RookeryError `LEASE_LOST` */
   renew(id: string, holder: string, options: { leaseMs: number }): Promise<Todo>
   complete(id: string, holder: string, artifacts: JsonObject[], message?: JsonObject): Promise<Todo>
+  /** ends it as failed @throws RookeryError `LEASE_LOST` */
   fail(id: string, holder: string, reason: string): Promise<Todo>
-  /** @throws RookeryError `TODO_UNKNOWN`, `TODO_TERMINAL` */
+  /** back to pending after a failed attempt; failed once the attempts are used up @throws RookeryError `LEASE_LOST` */
+  retry(id: string, holder: string, reason: string): Promise<Todo>
+  /** back to pending without counting the attempt, as at a shutdown @throws RookeryError `LEASE_LOST` */
+  release(id: string, holder: string): Promise<Todo>
+  /** one that is canceled already is given back @throws RookeryError `TODO_UNKNOWN`, `TODO_TERMINAL` */
   cancel(id: string): Promise<Todo>
+  /** a Todo whose approval is needed goes to pending or to rejected @throws RookeryError `TODO_UNKNOWN`, `APPROVAL_NOT_NEEDED` */
   approve(id: string, verdict: 'given' | 'refused'): Promise<Todo>
   /** Called after every commit, in commit order (G-60). Returns the unsubscriber. */
   onCommit(hook: (todo: Todo) => void): () => void
