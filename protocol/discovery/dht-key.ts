@@ -1,0 +1,55 @@
+import { concat, utf8 } from '../bytes.ts'
+import { ProtocolError } from '../errors.ts'
+import { type Eid, eid as eidOf } from '../identity/eid.ts'
+import type { DsId, GpCoordinate } from './names.ts'
+
+/** A DHT key taken apart (wire.md §3). */
+export type DhtKey =
+  | { namespace: 'eid'; eid: Eid }
+  | { namespace: 'ds'; dsid: DsId }
+  | { namespace: 'dsj'; dsid: DsId; eid: Eid }
+  | { namespace: 'gp'; coordinate: GpCoordinate }
+
+const PREFIXES = { eid: utf8('/eid/'), ds: utf8('/ds/'), dsj: utf8('/dsj/'), gp: utf8('/gp/') } as const
+const BODY_BYTES = { eid: 32, ds: 32, dsj: 64, gp: 32 } as const
+const NAMESPACES = ['eid', 'ds', 'dsj', 'gp'] as const
+
+/** Where an agent's locator lies: `/eid/` ‖ EID. */
+export function locatorKey(eid: Eid): Uint8Array {
+  return concat([PREFIXES.eid, eid])
+}
+
+/** Where a space's announcement lies: `/ds/` ‖ DS_ID. */
+export function announceKey(dsid: DsId): Uint8Array {
+  return concat([PREFIXES.ds, dsid])
+}
+
+/** Where an agent's join of a space lies: `/dsj/` ‖ DS_ID ‖ EID. */
+export function joinKey(dsid: DsId, eid: Eid): Uint8Array {
+  return concat([PREFIXES.dsj, dsid, eid])
+}
+
+/** Where a global point lies: `/gp/` ‖ coordinate. */
+export function gpKey(coordinate: GpCoordinate): Uint8Array {
+  return concat([PREFIXES.gp, coordinate])
+}
+
+/** @throws ProtocolError `DHT_KEY` for another namespace or length; the parts are copies */
+export function parseDhtKey(key: Uint8Array): DhtKey {
+  const namespace = NAMESPACES.find((name) => PREFIXES[name].every((byte, i) => key[i] === byte))
+  if (namespace === undefined) throw new ProtocolError('DHT_KEY', 'the key starts with none of /eid/, /ds/, /dsj/, /gp/', { field: 'key' })
+  const body = key.slice(PREFIXES[namespace].length)
+  if (body.length !== BODY_BYTES[namespace]) {
+    throw new ProtocolError('DHT_KEY', `/${namespace}/ is followed by ${BODY_BYTES[namespace]} bytes, not ${body.length}`, { field: 'key' })
+  }
+  switch (namespace) {
+    case 'eid':
+      return { namespace, eid: eidOf(body) }
+    case 'ds':
+      return { namespace, dsid: body as DsId }
+    case 'dsj':
+      return { namespace, dsid: body.slice(0, 32) as DsId, eid: eidOf(body.slice(32)) }
+    case 'gp':
+      return { namespace, coordinate: body as GpCoordinate }
+  }
+}

@@ -1,0 +1,82 @@
+import { equals, toHex } from '../bytes.ts'
+import type { CryptoProvider } from '../crypto/provider.ts'
+import { type DsId, dsId, prefixIds, SHARDS_MAX } from '../discovery/names.ts'
+import { ProtocolError } from '../errors.ts'
+import type { Eid } from '../identity/eid.ts'
+import { type AnnounceRecord, announceType, selectAnnounce } from './announce.ts'
+import { openRecord } from './envelope.ts'
+import { type JoinRecord, joinType, selectJoin } from './join.ts'
+import { type PruneRecord, pruneType, selectPrune } from './prune.ts'
+import type { Selection } from './selection.ts'
+
+/** The sets that registrars keep (wire.md §4). */
+export const REGISTRY_SETS = ['members', 'announcements', 'children', 'prunes'] as const
+export type RegistrySet = (typeof REGISTRY_SETS)[number]
+
+/** A verified record with the name of its place in the set: a second one with the same `id` takes or leaves that place. */
+export type SetEntry =
+  | { set: 'members'; id: string; record: JoinRecord }
+  | { set: 'announcements'; id: string; record: AnnounceRecord }
+  | { set: 'children'; id: string; record: AnnounceRecord }
+  | { set: 'prunes'; id: string; record: PruneRecord }
+
+/**
+ * Verifies a record as a member of `set` at `key`: registrars on PUT, readers on LIST.
+ * @param key - 32 bytes: DS_ID or a shard of it (members), DS_ID (announcements, prunes), PREFIX_ID (children)
+ * @param nowMs - wall clock, ms since the Unix epoch
+ * @throws ProtocolError `RECORD_KEY_MISMATCH` when the record belongs under another key, or what `openRecord` refuses
+ */
+export function openSetEntry(crypto: CryptoProvider, set: RegistrySet, key: Uint8Array, bytes: Uint8Array, nowMs: number): SetEntry {
+  switch (set) {
+    case 'members': {
+      const record = openRecord(crypto, joinType, bytes, { nowMs })
+      belongs(isMemberKey(crypto, key, record.payload.dsid, record.payload.eid), set)
+      return { set, id: toHex(record.payload.eid), record }
+    }
+    case 'announcements': {
+      const record = openRecord(crypto, announceType, bytes, { nowMs })
+      belongs(equals(announcedId(crypto, record), key), set)
+      return { set, id: toHex(record.payload.curator), record }
+    }
+    case 'children': {
+      const record = openRecord(crypto, announceType, bytes, { nowMs })
+      belongs(
+        prefixIds(crypto, record.payload).some((prefix) => equals(prefix, key)),
+        set
+      )
+      return { set, id: `${toHex(announcedId(crypto, record))}${toHex(record.payload.curator)}`, record }
+    }
+    case 'prunes': {
+      const record = openRecord(crypto, pruneType, bytes, { nowMs })
+      belongs(equals(record.payload.dsid, key), set)
+      return { set, id: `${toHex(record.payload.curator)}${toHex(record.payload.eid)}`, record }
+    }
+  }
+}
+
+/** Who keeps the place of two valid entries with the same set, key and id. A mistake of ours (`TypeError`) otherwise. */
+export function selectSetEntry(held: SetEntry, offered: SetEntry): Selection {
+  if (held.id !== offered.id) throw new TypeError('entries of different places are not compared')
+  if (held.set === 'members' && offered.set === 'members') return selectJoin(held.record, offered.record)
+  if (held.set === 'prunes' && offered.set === 'prunes') return selectPrune(held.record, offered.record)
+  if (held.set === 'announcements' && offered.set === 'announcements') return selectAnnounce(held.record, offered.record)
+  if (held.set === 'children' && offered.set === 'children') return selectAnnounce(held.record, offered.record)
+  throw new TypeError('entries of different sets are not compared')
+}
+
+/** True for DS_ID itself and for the keys of this member's part under every number of shards from 2 to 256. */
+export function isMemberKey(crypto: CryptoProvider, key: Uint8Array, dsid: DsId, eid: Eid): boolean {
+  if (equals(key, dsid)) return true
+  const first = crypto.sha256(eid)[0] as number
+  const parts = new Set(Array.from({ length: SHARDS_MAX - 1 }, (_, i) => first % (i + 2)))
+  for (const part of parts) if (equals(crypto.sha256(dsid, Uint8Array.of(part)), key)) return true
+  return false
+}
+
+function announcedId(crypto: CryptoProvider, { payload }: AnnounceRecord): DsId {
+  return dsId(crypto, { ns: payload.ns, topic: payload.topic, version: payload.ver })
+}
+
+function belongs(holds: boolean, set: RegistrySet): void {
+  if (!holds) throw new ProtocolError('RECORD_KEY_MISMATCH', `the record does not belong to this key of the set ${set}`, { field: 'key' })
+}
