@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // Starts the CLI on a Node that is new enough: this one, or the one that the npm package `node` brought along.
-import { spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
@@ -21,8 +21,11 @@ if (major > 22 || (major === 22 && minor >= 12)) {
     process.stderr.write(`rookery needs Node 22.12 or newer; this is ${process.versions.node}, and the npm package "node" is not installed beside it\n`)
     process.exit(3)
   }
-  const child = spawnSync(bundled, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio: 'inherit' })
-  process.exit(child.status ?? 1)
+  const child = spawn(bundled, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio: 'inherit' })
+  // A terminal sends Ctrl-C to both; only the child may answer it, and its exit code is ours.
+  process.on('SIGINT', () => {})
+  for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+  child.on('exit', (code, signal) => process.exit(code ?? (signal === 'SIGINT' ? 130 : 1)))
 }
 
 function bundledNode() {

@@ -1,0 +1,115 @@
+import { readFile, stat } from 'node:fs/promises'
+import { basename, extname } from 'node:path'
+import { CONTROL_BOUNDS, type SendResult } from '../../api/methods.ts'
+import { EXIT_CODES, RookeryError } from '../../errors.ts'
+import type { RegisterCommand } from '../context.ts'
+import { age, type Output } from '../output.ts'
+import { durationMs } from '../values.ts'
+
+/** Enough of the IANA registry for what people attach; anything else is bytes. */
+const MEDIA_TYPES: Readonly<Record<string, string>> = {
+  '.txt': 'text/plain',
+  '.md': 'text/markdown',
+  '.json': 'application/json',
+  '.csv': 'text/csv',
+  '.html': 'text/html',
+  '.pdf': 'application/pdf',
+  '.png': 'image/png',
+  '.jpg': 'image/jpeg',
+  '.jpeg': 'image/jpeg'
+}
+
+interface SendOptions {
+  agent?: string
+  text?: string
+  file?: string[]
+  messageId?: string
+  wait?: number
+}
+
+export const registerSend: RegisterCommand = (program, run) => {
+  program
+    .command('send <to>')
+    .description('send an agent a message; it is kept on disk where the agent sleeps')
+    .option('--agent <agent>', 'the sender, a local agent')
+    .option('-t, --text <text>', 'a text part')
+    .option('-f, --file <path>', 'a file part; may be given several times', (path: string, all: string[] = []) => [...all, path])
+    .option('--message-id <id>', 'repeat with the same id after a lost answer: nothing runs twice')
+    .option('--wait <duration>', 'how long to wait for the task to end; 0s returns once it is accepted', durationMs)
+    .addHelpText('after', '\nExample:\n  rookery send did:key:z6Mk… --text "what does power cost tonight?" --wait 30s')
+    .action((to: string, options: SendOptions, command) =>
+      run(command, async (invocation) => {
+        if (options.text === undefined && options.file === undefined) {
+          throw new RookeryError('MESSAGE_EMPTY', 'there is nothing to send', { kind: 'usage', field: '--text', remedy: 'give --text, --file or both' })
+        }
+        const files = await Promise.all((options.file ?? []).map(readPart))
+        const result = await invocation.call('send', {
+          to,
+          ...(options.agent !== undefined ? { agent: options.agent } : {}),
+          ...(options.text !== undefined ? { text: options.text } : {}),
+          ...(files.length > 0 ? { files } : {}),
+          ...(options.messageId !== undefined ? { messageId: options.messageId } : {}),
+          ...(options.wait !== undefined ? { waitMs: options.wait } : {})
+        })
+        invocation.out.result(result, () => print(invocation.out, result))
+        return exitCodeOf(result)
+      })
+    )
+}
+
+async function readPart(path: string): Promise<{ name: string; mediaType: string; base64: string }> {
+  try {
+    const { size } = await stat(path)
+    if (size > CONTROL_BOUNDS.requestBytesMax / 2) {
+      throw new RookeryError('FILE_TOO_LARGE', `${path} has ${size} bytes`, {
+        kind: 'usage',
+        field: '--file',
+        value: path,
+        remedy: `a message carries at most about ${CONTROL_BOUNDS.requestBytesMax / 2} bytes; send a link instead`
+      })
+    }
+    const bytes = await readFile(path)
+    return { name: basename(path), mediaType: MEDIA_TYPES[extname(path).toLowerCase()] ?? 'application/octet-stream', base64: bytes.toString('base64') }
+  } catch (cause) {
+    if (cause instanceof RookeryError) throw cause
+    throw new RookeryError('FILE_UNREADABLE', `${path} cannot be read: ${(cause as Error).message}`, { kind: 'usage', field: '--file', value: path, cause })
+  }
+}
+
+function exitCodeOf(result: SendResult): number {
+  if (result.outcome === 'queued' || result.outcome === 'asleep') return EXIT_CODES.asleep
+  return result.outcome === 'queue-full' ? EXIT_CODES.refused : EXIT_CODES.ok
+}
+
+function print(out: Output, result: SendResult): void {
+  const { asleep } = result
+  const back = asleep?.retryAfterSec === undefined ? '' : `, back in ${age(asleep.retryAfterSec * 1_000)}`
+  switch (result.outcome) {
+    case 'queued':
+      out.line(`asleep: the message is on disk at the agent's node and will be handed over when it wakes${back}`)
+      break
+    case 'asleep':
+      out.line(`asleep: nothing was queued${back}`)
+      break
+    case 'queue-full':
+      out.line(`asleep, and its queue is full (${asleep?.kind ?? 'bound unknown'}): nothing was queued`)
+      break
+    case 'message':
+      out.line(textOf(result.message))
+      break
+    case 'task': {
+      const task = result.task as { id?: string; status?: { state?: string; message?: unknown }; artifacts?: { parts?: unknown }[] } | undefined
+      out.line(`task ${task?.id ?? '?'}  ${(task?.status?.state ?? '').replace('TASK_STATE_', '').toLowerCase()}`)
+      for (const artifact of task?.artifacts ?? []) out.line(textOf(artifact))
+      if (task?.status?.message !== undefined) out.line(textOf(task.status.message))
+    }
+  }
+  out.note(`message ${result.messageId}, ${Math.round(result.elapsedMs)} ms`)
+}
+
+function textOf(holder: unknown): string {
+  const { parts } = (holder ?? {}) as { parts?: { text?: string; data?: unknown; filename?: string; raw?: string; url?: string }[] }
+  return (parts ?? [])
+    .map((part) => part.text ?? (part.data !== undefined ? JSON.stringify(part.data) : `[${part.filename ?? part.url ?? 'file'}]`))
+    .join('\n')
+}

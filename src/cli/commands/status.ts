@@ -1,0 +1,56 @@
+import type { NodeStatus } from '../../api/methods.ts'
+import type { RegisterCommand } from '../context.ts'
+import { age, bytesText, type Output } from '../output.ts'
+
+export const registerStatus: RegisterCommand = (program, run) => {
+  program
+    .command('status')
+    .description('what the running node is, knows and holds')
+    .addHelpText('after', '\nExample:\n  rookery status --json')
+    .action((_options, command) =>
+      run(command, async (invocation) => {
+        const status = await invocation.call('status', {})
+        invocation.out.result(status, () => print(invocation.out, status))
+      })
+    )
+
+  program
+    .command('stop')
+    .description('stop the running node cleanly')
+    .addHelpText('after', '\nExample:\n  rookery stop --data ~/.rookery')
+    .action((_options, command) =>
+      run(command, async (invocation) => {
+        const result = await invocation.call('stop', {})
+        invocation.out.result(result, () => invocation.out.line('stopping'))
+      })
+    )
+}
+
+function print(out: Output, status: NodeStatus): void {
+  const { node, agents } = status
+  out.line(`${out.paint.bold('node')}      ${node.peer}  v${node.version}, pid ${node.pid}, up ${age(node.uptimeMs)}`)
+  out.line(`data      ${node.dataDir}`)
+  const network =
+    status.network === 'isolated' ? out.paint.yellow('isolated: no peer yet; what is announced waits') : out.paint.green('connected')
+  out.line(`network   ${network}, ${status.peers} peers, ${status.routingTableSize} in the routing table, DHT ${status.dhtMode}, ${status.scope}`)
+  for (const address of status.addresses) out.line(`          ${address}`)
+  out.line(`A2A       ${status.http?.url ?? 'off'}`)
+  out.line(`sessions  ${status.sessions}`)
+  out.line('')
+  if (agents.length === 0) out.line('no agents yet: rookery agent add NAME')
+  out.table(
+    ['AGENT', 'MODE', 'QUEUE', 'HANDLER', 'DID'],
+    agents.map((agent) => [
+      agent.name + (agent.isDefault ? ' *' : ''),
+      agent.mode,
+      `${agent.queue.messages}/${agent.queue.bounds.messagesMax} (${bytesText(agent.queue.bytes)})`,
+      agent.handler,
+      agent.did
+    ])
+  )
+  if (status.spaces.length > 0) out.line('')
+  out.table(
+    ['SPACE', 'ROLE', 'AGENT', 'EXPIRES IN'],
+    status.spaces.map((space) => [space.name, space.role, space.agent, age(space.expiresAtMs - Date.now())])
+  )
+}

@@ -1,0 +1,55 @@
+import { homedir } from 'node:os'
+import { join, resolve } from 'node:path'
+import type { Command } from 'commander'
+import type { ControlMethod, ControlParams, ControlResults } from '../api/methods.ts'
+import { callControl } from '../api/control-client.ts'
+import { Output, type Streams } from './output.ts'
+
+export interface GlobalOptions {
+  data?: string
+  config?: string
+  json?: boolean
+  color?: boolean
+}
+
+/** What a command gets: where the data lies, how to print, how to reach the node, and the signal that Ctrl-C fires. */
+export interface CliContext {
+  readonly streams: Streams
+  readonly signal: AbortSignal
+  readonly env: NodeJS.ProcessEnv
+}
+
+/** The data directory by flag, environment or default, in that order. */
+export function dataDirOf(options: GlobalOptions, env: NodeJS.ProcessEnv): string {
+  return resolve(options.data ?? env.ROOKERY_HOME ?? join(homedir(), '.rookery'))
+}
+
+/** One invocation: the command's global options, its output and its calls to the node. */
+export class Invocation {
+  readonly options: GlobalOptions
+  readonly out: Output
+  readonly signal: AbortSignal
+  readonly env: NodeJS.ProcessEnv
+  readonly dataDir: string
+
+  constructor(context: CliContext, command: Command) {
+    this.options = command.optsWithGlobals()
+    this.out = new Output(context.streams, { json: this.options.json === true, color: this.options.color === false ? 'never' : 'auto' })
+    this.signal = context.signal
+    this.env = context.env
+    this.dataDir = dataDirOf(this.options, context.env)
+  }
+
+  /** Calls the running node, showing its progress; Ctrl-C ends the work on the node too. */
+  async call<M extends ControlMethod>(method: M, params: ControlParams<M>): Promise<ControlResults[M]> {
+    try {
+      return await callControl(this.dataDir, method, params, { signal: this.signal, onProgress: (text) => this.out.progress(text) })
+    } finally {
+      this.out.done()
+    }
+  }
+}
+
+/** The form of a command file. */
+export type RegisterCommand = (program: Command, run: RunCommand) => void
+export type RunCommand = (command: Command, action: (invocation: Invocation) => Promise<number | void>) => Promise<void>

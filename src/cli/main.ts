@@ -1,0 +1,118 @@
+import { Command, CommanderError } from 'commander'
+import { EXIT_CODES, RookeryError } from '../errors.ts'
+import { version } from '../version.ts'
+import { registerAgent } from './commands/agent.ts'
+import { registerDemo } from './commands/demo.ts'
+import { registerFind } from './commands/find.ts'
+import { registerInbox } from './commands/inbox.ts'
+import { registerInit } from './commands/init.ts'
+import { registerQueue } from './commands/queue.ts'
+import { registerSend } from './commands/send.ts'
+import { registerSession } from './commands/session.ts'
+import { registerSim } from './commands/sim.ts'
+import { registerSleepWake } from './commands/sleep-wake.ts'
+import { registerSpace } from './commands/space.ts'
+import { registerStart } from './commands/start.ts'
+import { registerStatus } from './commands/status.ts'
+import { type CliContext, Invocation, type RunCommand } from './context.ts'
+import { Output } from './output.ts'
+
+const EXIT_CODE_HELP = `
+Exit codes: ${Object.entries(EXIT_CODES)
+  .map(([kind, code]) => `${code} ${kind}`)
+  .join(', ')}`
+
+/**
+ * Runs one command line and gives its exit code. Never throws and never ends the process, so tests call it directly.
+ */
+export async function main(argv: readonly string[], given: Partial<CliContext> = {}): Promise<number> {
+  const interrupt = new AbortController()
+  const context: CliContext = {
+    streams: given.streams ?? { stdout: process.stdout, stderr: process.stderr },
+    env: given.env ?? process.env,
+    signal: given.signal ?? interrupt.signal
+  }
+  const interrupted = () => interrupt.abort(new RookeryError('INTERRUPTED', 'interrupted', { kind: 'interrupted' }))
+  let exitCode: number = EXIT_CODES.ok
+
+  const run: RunCommand = async (command, action) => {
+    const invocation = new Invocation(context, command)
+    // `start` handles its own signals: a second Ctrl-C means something else there.
+    const ownSignals = command.name() === 'start' || given.signal !== undefined
+    if (!ownSignals) for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, interrupted)
+    try {
+      exitCode = (await action(invocation)) ?? EXIT_CODES.ok
+    } catch (error) {
+      exitCode = invocation.out.failure(context.signal.aborted ? context.signal.reason : error)
+    } finally {
+      invocation.out.done()
+      for (const signal of ['SIGINT', 'SIGTERM'] as const) process.removeListener(signal, interrupted)
+    }
+  }
+
+  const program = buildProgram(context, run)
+  try {
+    await program.parseAsync(argv as string[], { from: 'user' })
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error
+    if (error.exitCode === 0) return EXIT_CODES.ok
+    if (error.code === 'commander.help') return EXIT_CODES.usage
+    const out = new Output(context.streams, { json: argv.includes('--json'), color: argv.includes('--no-color') ? 'never' : 'auto' })
+    return out.failure(
+      new RookeryError('USAGE', error.message.replace(/^error: /, ''), {
+        kind: 'usage',
+        remedy: 'see `rookery --help`, or `rookery COMMAND --help` for an example'
+      })
+    )
+  }
+  return exitCode
+}
+
+function buildProgram(context: CliContext, run: RunCommand): Command {
+  const program = new Command('rookery')
+    .description('The node beside an AI agent: finds agents by topic, keeps sessions with them over QUIC, delivers to those that sleep.')
+    .version(version, '-V, --version', 'print the version')
+    .option('-d, --data <dir>', 'data directory (default: $ROOKERY_HOME or ~/.rookery)')
+    .option('-c, --config <file>', 'configuration file (default: config.yaml in the data directory)')
+    .option('--json', 'print JSON for programs')
+    .option('--no-color', 'no colour, also on a terminal')
+    .configureHelp({ showGlobalOptions: true })
+    .addHelpText(
+      'after',
+      `${EXIT_CODE_HELP}
+
+Example:
+  rookery demo                                              see three nodes meet, talk, sleep and wake
+  rookery init --agent bob && rookery start                 run a node of your own
+  rookery space join org.agentnet/marketplace.energy@1      join a space by topic`
+    )
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => context.streams.stdout.write(text),
+      writeErr: (text) => context.streams.stderr.write(text),
+      outputError: () => {} // told by main(), in the form that the caller asked for
+    })
+  for (const register of [
+    registerInit,
+    registerStart,
+    registerStatus,
+    registerAgent,
+    registerSpace,
+    registerFind,
+    registerSession,
+    registerSend,
+    registerInbox,
+    registerSleepWake,
+    registerQueue,
+    registerDemo,
+    registerSim
+  ]) {
+    register(program, run)
+  }
+  for (const command of descendants(program)) command.exitOverride().configureOutput(program.configureOutput())
+  return program
+}
+
+function descendants(command: Command): Command[] {
+  return command.commands.flatMap((child) => [child, ...descendants(child)])
+}

@@ -1,0 +1,118 @@
+import { createColors, isColorSupported } from 'picocolors'
+import ora, { type Ora } from 'ora'
+import { EXIT_CODES, RookeryError } from '../errors.ts'
+
+/** Where a command writes: a terminal, a pipe, or a test's buffers. */
+export interface Streams {
+  stdout: NodeJS.WriteStream | (NodeJS.WritableStream & { isTTY?: boolean; columns?: number })
+  stderr: NodeJS.WriteStream | (NodeJS.WritableStream & { isTTY?: boolean })
+}
+
+export interface OutputOptions {
+  json: boolean
+  color: 'auto' | 'never'
+}
+
+/**
+ * One command's output. People read text on stdout and progress on stderr; programs read one JSON document on stdout (`--json`), and a
+ * failure as `{"error": …}` on stderr. Colour only on a terminal.
+ */
+export class Output {
+  readonly json: boolean
+  readonly paint: ReturnType<typeof createColors>
+  readonly #streams: Streams
+  #spinner: Ora | undefined
+
+  constructor(streams: Streams, options: OutputOptions) {
+    this.json = options.json
+    this.#streams = streams
+    this.paint = createColors(options.color === 'auto' && streams.stdout.isTTY === true && isColorSupported && !options.json)
+  }
+
+  /** The command's result: `value` as JSON, or what `human` prints. */
+  result(value: unknown, human: () => void): void {
+    this.done()
+    if (this.json) this.#streams.stdout.write(`${JSON.stringify(value, null, this.#streams.stdout.isTTY === true ? 2 : 0)}\n`)
+    else human()
+  }
+
+  /** A line for people; nothing in JSON mode. */
+  line(text = ''): void {
+    if (this.json) return
+    this.#pause(() => this.#streams.stdout.write(`${text}\n`))
+  }
+
+  /** A note beside the result, on stderr in both modes. */
+  note(text: string): void {
+    this.#pause(() => this.#streams.stderr.write(`${text}\n`))
+  }
+
+  /** What is being waited for: a spinner on a terminal, a line elsewhere, silence in JSON mode. */
+  progress(text: string): void {
+    if (this.json) return
+    if (this.#streams.stderr.isTTY !== true) {
+      this.#streams.stderr.write(`… ${text}\n`)
+      return
+    }
+    if (this.#spinner === undefined) this.#spinner = ora({ text, stream: this.#streams.stderr as NodeJS.WriteStream, discardStdin: false }).start()
+    else this.#spinner.text = text
+  }
+
+  /** Ends the progress line. */
+  done(): void {
+    this.#spinner?.stop()
+    this.#spinner = undefined
+  }
+
+  table(head: string[], rows: string[][]): void {
+    if (rows.length === 0) return
+    const widths = head.map((title, i) => Math.max(title.length, ...rows.map((row) => (row[i] ?? '').length)))
+    const format = (row: string[]) =>
+      row
+        .map((cell, i) => cell.padEnd(widths[i] ?? 0))
+        .join('  ')
+        .trimEnd()
+    this.line(this.paint.bold(format(head)))
+    for (const row of rows) this.line(format(row))
+  }
+
+  #pause(write: () => void): void {
+    const text = this.#spinner?.text
+    this.done()
+    write()
+    if (text !== undefined) this.progress(text)
+  }
+
+  /** Prints a failure with its field, value and remedy; gives the exit code of its kind. */
+  failure(error: unknown): number {
+    this.done()
+    const known = error instanceof RookeryError ? error : undefined
+    if (this.json) {
+      const body = known?.toJSON() ?? { code: 'INTERNAL', kind: 'internal', message: error instanceof Error ? error.message : String(error) }
+      this.#streams.stderr.write(`${JSON.stringify({ error: body })}\n`)
+    } else if (known !== undefined) {
+      const lines = [`${this.paint.red('error')} ${known.code}: ${known.message}`]
+      if (known.field !== undefined) lines.push(`  field   ${known.field}`)
+      if (known.value !== undefined) lines.push(`  value   ${typeof known.value === 'string' ? known.value : JSON.stringify(known.value)}`)
+      if (known.remedy !== undefined) lines.push(`  remedy  ${known.remedy}`)
+      this.#streams.stderr.write(`${lines.join('\n')}\n`)
+    } else {
+      this.#streams.stderr.write(`${this.paint.red('error')} INTERNAL: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`)
+    }
+    return EXIT_CODES[known?.kind ?? 'internal']
+  }
+}
+
+export function age(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000))
+  if (seconds < 90) return `${seconds} s`
+  if (seconds < 5_400) return `${Math.round(seconds / 60)} min`
+  if (seconds < 129_600) return `${Math.round(seconds / 3_600)} h`
+  return `${Math.round(seconds / 86_400)} d`
+}
+
+export function bytesText(bytes: number): string {
+  if (bytes < 1_024) return `${bytes} B`
+  if (bytes < 1_048_576) return `${(bytes / 1_024).toFixed(1)} KiB`
+  return `${(bytes / 1_048_576).toFixed(1)} MiB`
+}

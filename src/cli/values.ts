@@ -1,0 +1,41 @@
+import { InvalidArgumentError } from 'commander'
+
+/** Readers of option values: each refuses with what is allowed. */
+export function list(text: string): string[] {
+  const items = text
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== '')
+  if (items.length === 0) throw new InvalidArgumentError('it is an empty list.')
+  return items
+}
+
+export function integer(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text)
+    if (text.trim() === '' || !Number.isInteger(value) || value < min || value > max) {
+      throw new InvalidArgumentError(`it must be a whole number from ${min} to ${max}.`)
+    }
+    return value
+  }
+}
+
+const UNITS_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
+
+/** A duration with its unit, `250ms`, `20s`, `5m`, `2h`, `1d`: a bare number could be any of them. */
+export function durationMs(text: string): number {
+  const match = /^(\d{1,9})(ms|s|m|h|d)$/.exec(text)
+  if (match === null) throw new InvalidArgumentError('it must be a duration with its unit, such as 250ms, 20s, 5m, 2h or 1d.')
+  return Number(match[1]) * UNITS_MS[match[2] as keyof typeof UNITS_MS]
+}
+
+/** A moment to come: a duration from now, or an ISO 8601 date. */
+export function moment(nowMs: number): (text: string) => number {
+  return (text) => {
+    const atMs = /^\d+(ms|s|m|h|d)$/.test(text) ? nowMs + durationMs(text) : Date.parse(text)
+    if (Number.isNaN(atMs) || atMs <= nowMs) {
+      throw new InvalidArgumentError('it must be a duration such as 8h, or a date to come such as 2030-01-31T07:00:00Z.')
+    }
+    return atMs
+  }
+}
