@@ -1,0 +1,36 @@
+import { ProtocolError } from '../../protocol/errors.ts'
+import { type ErrorKind, RookeryError, type RookeryErrorJson } from '../errors.ts'
+
+/** Protocol codes that a caller's own argument causes, with what to do about it; any other came from a peer's bytes. */
+const CALLER_REMEDIES: Partial<Record<string, string>> = {
+  DID_INVALID: 'give a did:key of an Ed25519 key, as `rookery agent list` prints it',
+  KEY_INVALID: 'give a did:key of an Ed25519 key, as `rookery agent list` prints it',
+  NAME_INVALID: 'write a space as namespace/topic@version, for example org.agentnet/marketplace.energy@1'
+}
+
+/** Any thrown value in the form that crosses the control API: stacks and causes stay here. */
+export function errorJson(error: unknown): RookeryErrorJson {
+  if (error instanceof RookeryError) return error.toJSON()
+  if (error instanceof ProtocolError) {
+    const remedy = CALLER_REMEDIES[error.code]
+    const kind: ErrorKind = remedy === undefined ? 'refused' : 'usage'
+    return {
+      code: error.code,
+      kind,
+      message: error.message,
+      ...(error.field === undefined ? {} : { field: error.field }),
+      ...(remedy === undefined ? {} : { remedy })
+    }
+  }
+  if (error instanceof DOMException && (error.name === 'AbortError' || error.name === 'TimeoutError')) {
+    return error.name === 'TimeoutError'
+      ? { code: 'TIMEOUT', kind: 'timeout', message: 'the work took longer than it may', remedy: 'try again' }
+      : { code: 'ABORTED', kind: 'interrupted', message: 'the work was stopped' }
+  }
+  return {
+    code: 'INTERNAL',
+    kind: 'internal',
+    message: error instanceof Error ? error.message : String(error),
+    remedy: 'this is a fault of Rookery: report it with the log lines around it'
+  }
+}
