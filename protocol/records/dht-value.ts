@@ -1,7 +1,8 @@
+import { equals } from '../bytes.ts'
 import type { CryptoProvider } from '../crypto/provider.ts'
 import { parseDhtKey } from '../discovery/dht-key.ts'
 import { type AnnounceRecord, announceType, selectAnnounce } from './announce.ts'
-import { decodeRecord, openRecord } from './envelope.ts'
+import { decodeRecord, openRecord, type RecordPayload, type RecordType, type SignedRecord } from './envelope.ts'
 import { type GpRecord, gpType, selectGp } from './gp.ts'
 import { type JoinRecord, joinType, selectJoin } from './join.ts'
 import { type LocatorRecord, locatorType, selectLocator } from './locator.ts'
@@ -16,16 +17,22 @@ export type DhtRecord = LocatorRecord | AnnounceRecord | JoinRecord | GpRecord
  * @throws ProtocolError `DHT_KEY`, or what `decodeRecord` and `verifyRecord` refuse
  */
 export function validateDhtValue(crypto: CryptoProvider, key: Uint8Array, value: Uint8Array, nowMs: number): DhtRecord {
-  const options = { nowMs, key }
+  const open = <K extends string, P extends RecordPayload>(type: RecordType<K, P>): SignedRecord<K, P> => {
+    const belongs = (payload: P) => {
+      const own = type.dhtKey(crypto, payload)
+      return own !== undefined && equals(own, key)
+    }
+    return openRecord(crypto, type, value, { nowMs, belongs })
+  }
   switch (parseDhtKey(key).namespace) {
     case 'eid':
-      return openRecord(crypto, locatorType, value, options)
+      return open(locatorType)
     case 'ds':
-      return openRecord(crypto, announceType, value, options)
+      return open(announceType)
     case 'dsj':
-      return openRecord(crypto, joinType, value, options)
+      return open(joinType)
     case 'gp':
-      return openRecord(crypto, gpType, value, options)
+      return open(gpType)
   }
 }
 

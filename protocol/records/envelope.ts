@@ -40,6 +40,12 @@ export interface RecordType<K extends string, P extends RecordPayload> {
   dhtKey(crypto: CryptoProvider, payload: P): Uint8Array | undefined
 }
 
+export interface VerifyOptions<P> {
+  /** wall clock, ms since the Unix epoch */
+  readonly nowMs: number
+  readonly belongs?: (payload: P) => boolean
+}
+
 /** A decoded record with the bytes it came in. Whether it was verified is not visible: only `open…` functions give verified ones. */
 export interface SignedRecord<K extends string, P extends RecordPayload> {
   readonly kind: K
@@ -123,15 +129,14 @@ export function decodeRecord<K extends string, P extends RecordPayload>(type: Re
 
 /**
  * Times, sequence number, key and signature, in that order.
- * @param options.nowMs - wall clock, ms since the Unix epoch
- * @param options.key - the DHT key that was asked for or put to; left out where the record did not come by one
+ * @param options.belongs - whether the record belongs where it was asked for or put to; left out where it did not come by a key
  * @throws ProtocolError `RECORD_TTL`, `RECORD_FUTURE`, `RECORD_EXPIRED`, `RECORD_SEQUENCE`, `RECORD_KEY_MISMATCH`, `SIGNATURE_INVALID`
  */
 export function verifyRecord<K extends string, P extends RecordPayload>(
   crypto: CryptoProvider,
   type: RecordType<K, P>,
   record: SignedRecord<K, P>,
-  options: { nowMs: number; key?: Uint8Array }
+  options: VerifyOptions<P>
 ): void {
   const { payload } = record
   checkTimes(type, payload, options.nowMs)
@@ -141,11 +146,8 @@ export function verifyRecord<K extends string, P extends RecordPayload>(
       field: `${type.kind}.sequence`
     })
   }
-  if (options.key !== undefined) {
-    const own = type.dhtKey(crypto, payload)
-    if (own === undefined || !equals(own, options.key)) {
-      throw new ProtocolError('RECORD_KEY_MISMATCH', `the ${type.kind} record belongs to another key`, { field: 'key' })
-    }
+  if (options.belongs !== undefined && !options.belongs(payload)) {
+    throw new ProtocolError('RECORD_KEY_MISMATCH', `the ${type.kind} record belongs to another key`, { field: 'key' })
   }
   verifySignature(crypto, type, record)
 }
@@ -166,7 +168,7 @@ export function openRecord<K extends string, P extends RecordPayload>(
   crypto: CryptoProvider,
   type: RecordType<K, P>,
   bytes: Uint8Array,
-  options: { nowMs: number; key?: Uint8Array }
+  options: VerifyOptions<P>
 ): SignedRecord<K, P> {
   const record = decodeRecord(type, bytes)
   verifyRecord(crypto, type, record, options)

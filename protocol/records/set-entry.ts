@@ -1,9 +1,8 @@
 import { equals, toHex } from '../bytes.ts'
 import type { CryptoProvider } from '../crypto/provider.ts'
 import { type DsId, dsId, prefixIds, SHARDS_MAX } from '../discovery/names.ts'
-import { ProtocolError } from '../errors.ts'
 import type { Eid } from '../identity/eid.ts'
-import { type AnnounceRecord, announceType, selectAnnounce } from './announce.ts'
+import { type Announce, type AnnounceRecord, announceType, selectAnnounce } from './announce.ts'
 import { openRecord } from './envelope.ts'
 import { type JoinRecord, joinType, selectJoin } from './join.ts'
 import { type PruneRecord, pruneType, selectPrune } from './prune.ts'
@@ -29,26 +28,20 @@ export type SetEntry =
 export function openSetEntry(crypto: CryptoProvider, set: RegistrySet, key: Uint8Array, bytes: Uint8Array, nowMs: number): SetEntry {
   switch (set) {
     case 'members': {
-      const record = openRecord(crypto, joinType, bytes, { nowMs })
-      belongs(isMemberKey(crypto, key, record.payload.dsid, record.payload.eid), set)
+      const record = openRecord(crypto, joinType, bytes, { nowMs, belongs: (p) => isMemberKey(crypto, key, p.dsid, p.eid) })
       return { set, id: toHex(record.payload.eid), record }
     }
     case 'announcements': {
-      const record = openRecord(crypto, announceType, bytes, { nowMs })
-      belongs(equals(announcedId(crypto, record), key), set)
+      const record = openRecord(crypto, announceType, bytes, { nowMs, belongs: (p) => equals(announcedId(crypto, p), key) })
       return { set, id: toHex(record.payload.curator), record }
     }
     case 'children': {
-      const record = openRecord(crypto, announceType, bytes, { nowMs })
-      belongs(
-        prefixIds(crypto, record.payload).some((prefix) => equals(prefix, key)),
-        set
-      )
-      return { set, id: `${toHex(announcedId(crypto, record))}${toHex(record.payload.curator)}`, record }
+      const isChild = (p: Announce) => prefixIds(crypto, p).some((prefix) => equals(prefix, key))
+      const record = openRecord(crypto, announceType, bytes, { nowMs, belongs: isChild })
+      return { set, id: `${toHex(announcedId(crypto, record.payload))}${toHex(record.payload.curator)}`, record }
     }
     case 'prunes': {
-      const record = openRecord(crypto, pruneType, bytes, { nowMs })
-      belongs(equals(record.payload.dsid, key), set)
+      const record = openRecord(crypto, pruneType, bytes, { nowMs, belongs: (p) => equals(p.dsid, key) })
       return { set, id: `${toHex(record.payload.curator)}${toHex(record.payload.eid)}`, record }
     }
   }
@@ -73,10 +66,6 @@ export function isMemberKey(crypto: CryptoProvider, key: Uint8Array, dsid: DsId,
   return false
 }
 
-function announcedId(crypto: CryptoProvider, { payload }: AnnounceRecord): DsId {
-  return dsId(crypto, { ns: payload.ns, topic: payload.topic, version: payload.ver })
-}
-
-function belongs(holds: boolean, set: RegistrySet): void {
-  if (!holds) throw new ProtocolError('RECORD_KEY_MISMATCH', `the record does not belong to this key of the set ${set}`, { field: 'key' })
+function announcedId(crypto: CryptoProvider, announce: Announce): DsId {
+  return dsId(crypto, { ns: announce.ns, topic: announce.topic, version: announce.ver })
 }
