@@ -42,6 +42,7 @@ export type ProtocolErrorCode =
   | 'AEAD_OPEN'
   | 'EID_MISMATCH'
   | 'OUT_OF_ORDER'
+  | 'CLOSED_BY_PEER'
   | 'TIMEOUT'
   | 'CONTRACT_REFUSED'
   | 'BUSY'
