@@ -5,6 +5,7 @@ import { type ErrorKind, RookeryError, type RookeryErrorJson } from '../errors.t
 const CALLER_REMEDIES: Partial<Record<string, string>> = {
   DID_INVALID: 'give a did:key of an Ed25519 key, as `rookery agent list` prints it',
   KEY_INVALID: 'give a did:key of an Ed25519 key, as `rookery agent list` prints it',
+  RANGE: 'give a number in that range',
   NAME_INVALID: 'write a space as namespace/topic@version, for example org.agentnet/marketplace.energy@1'
 }
 

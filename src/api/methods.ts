@@ -45,10 +45,12 @@ const window = z.strictObject({
     .int()
     .min(1)
     .max(7 * 86_400),
+  /** absent: spread over the period by the agent's EID (OD-49) */
   offsetSec: z
     .int()
     .min(0)
     .max(7 * 86_400)
+    .optional()
 })
 
 /** The one rule for local names of agents, in files, flags and the API. */

@@ -1,4 +1,16 @@
-import { chmodSync, closeSync, fsyncSync, lstatSync, mkdirSync, openSync, readFileSync, renameSync, unlinkSync, writeSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  fsyncSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  unlinkSync,
+  writeSync
+} from 'node:fs'
 import { dirname } from 'node:path'
 import { RookeryError } from '../errors.ts'
 
@@ -78,7 +90,7 @@ function syncDir(path: string): void {
 /** The file's bytes, undefined where there is none. @throws the system's other errors, and for a file above `bytesMax` */
 export function readSmallFile(path: string, bytesMax: number): Uint8Array | undefined {
   try {
-    const state = lstatSync(path)
+    const state = statSync(path)
     if (state.size > bytesMax) throw new Error(`${path} has ${state.size} bytes, at most ${bytesMax} are read`)
     return readFileSync(path)
   } catch (error) {

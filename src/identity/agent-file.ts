@@ -1,0 +1,149 @@
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { z } from 'zod'
+import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import { eid, eidToDid } from '../../protocol/identity/eid.ts'
+import { AGENT_NAME, HANDLERS, type HandlerName } from '../api/methods.ts'
+import { makePrivateDir, readSmallFile, writePrivateFile } from '../platform/files.ts'
+import type { Random } from '../platform/random.ts'
+import { invalidKeyFile, readKeyFile, secretFromText, secretSchema, secretText, writeKeyFile } from './key-file.ts'
+
+export const AGENTS_DIR = 'agents'
+/** wire.md §1: rotated weekly, the last three kept */
+export const MAILBOX_KEYS_MAX = 3
+
+export interface MailboxKey {
+  /** X25519 secret, 32 bytes */
+  secret: Uint8Array
+  madeAtMs: number
+}
+
+/** What is kept of an agent that this node hosts. */
+export interface AgentRecord {
+  name: string
+  description: string
+  handler: HandlerName
+  createdAtMs: number
+  /** Ed25519 seed of its EID, 32 bytes */
+  seed: Uint8Array
+  /** newest first, 1 to {@link MAILBOX_KEYS_MAX} */
+  mailbox: MailboxKey[]
+}
+
+/** Where agents are kept: files of a data directory, or memory for a node that leaves none. */
+export interface AgentStorage {
+  /** @throws RookeryError `KEY_FILE_INVALID` */
+  load(): { record: AgentRecord; token: Uint8Array }[]
+  save(record: AgentRecord): void
+  /** Written before the record, so that an agent never stands without its token. */
+  saveToken(name: string, token: Uint8Array): void
+  tokenFile(name: string): string | undefined
+}
+
+const agentSchema = z.object({
+  v: z.literal(1),
+  kind: z.literal('agent'),
+  name: z.string().regex(AGENT_NAME),
+  did: z.string(),
+  description: z.string().max(1_024),
+  handler: z.enum(HANDLERS),
+  createdAtMs: z.int().min(0),
+  seed: secretSchema,
+  mailbox: z
+    .array(z.object({ secret: secretSchema, madeAtMs: z.int().min(0) }))
+    .min(1)
+    .max(MAILBOX_KEYS_MAX)
+})
+
+/** `agents/NAME.json` and `agents/NAME.token`, files 0600 in a folder 0700. */
+export class AgentFiles implements AgentStorage {
+  readonly #dir: string
+  readonly #crypto: CryptoProvider
+  readonly #random: Random
+
+  constructor(dataDir: string, components: { crypto: CryptoProvider; random: Random }) {
+    this.#dir = join(dataDir, AGENTS_DIR)
+    this.#crypto = components.crypto
+    this.#random = components.random
+  }
+
+  load(): { record: AgentRecord; token: Uint8Array }[] {
+    makePrivateDir(this.#dir)
+    return readdirSync(this.#dir)
+      .filter((file) => file.endsWith('.json'))
+      .sort()
+      .map((file) => this.#read(file.slice(0, -'.json'.length)))
+  }
+
+  #read(name: string): { record: AgentRecord; token: Uint8Array } {
+    const path = join(this.#dir, `${name}.json`)
+    const file = readKeyFile(path, agentSchema)
+    if (file === undefined) throw invalidKeyFile(path, 'it went away while it was read')
+    if (file.name !== name) throw invalidKeyFile(path, `it holds the agent "${file.name}"`)
+    if (eidToDid(eid(this.#crypto.ed25519.publicKey(file.seed))) !== file.did) {
+      throw invalidKeyFile(path, 'its secret and its did do not belong together')
+    }
+    const { v: _v, kind: _kind, did: _did, ...record } = file
+    return { record, token: this.#readToken(name) }
+  }
+
+  /** A token is no identity: a missing one is made anew, a damaged one refuses the start and says so. */
+  #readToken(name: string): Uint8Array {
+    const path = this.tokenFile(name)
+    let bytes: Uint8Array | undefined
+    try {
+      bytes = readSmallFile(path, 1_024)
+    } catch (cause) {
+      throw invalidKeyFile(path, `it cannot be read (${(cause as NodeJS.ErrnoException).code ?? (cause as Error).message})`, cause)
+    }
+    if (bytes === undefined) {
+      const token = this.#random.bytes(32)
+      this.saveToken(name, token)
+      return token
+    }
+    const token = secretFromText(new TextDecoder().decode(bytes).trim())
+    if (token === undefined) throw invalidKeyFile(path, 'it holds no token; remove it to get a new one')
+    return token
+  }
+
+  save(record: AgentRecord): void {
+    makePrivateDir(this.#dir)
+    writeKeyFile(join(this.#dir, `${record.name}.json`), {
+      v: 1,
+      kind: 'agent',
+      name: record.name,
+      did: eidToDid(eid(this.#crypto.ed25519.publicKey(record.seed))),
+      description: record.description,
+      handler: record.handler,
+      createdAtMs: record.createdAtMs,
+      seed: secretText(record.seed),
+      mailbox: record.mailbox.map((key) => ({ secret: secretText(key.secret), madeAtMs: key.madeAtMs }))
+    })
+  }
+
+  saveToken(name: string, token: Uint8Array): void {
+    makePrivateDir(this.#dir)
+    writePrivateFile(this.tokenFile(name), `${secretText(token)}\n`)
+  }
+
+  tokenFile(name: string): string {
+    return join(this.#dir, `${name}.token`)
+  }
+}
+
+/** Nothing on disk. */
+export class AgentMemory implements AgentStorage {
+  readonly #records: { record: AgentRecord; token: Uint8Array }[]
+
+  constructor(records: { record: AgentRecord; token: Uint8Array }[] = []) {
+    this.#records = records
+  }
+
+  load(): { record: AgentRecord; token: Uint8Array }[] {
+    return this.#records
+  }
+
+  save(): void {}
+  saveToken(): void {}
+  tokenFile(): undefined {}
+}

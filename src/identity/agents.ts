@@ -1,0 +1,238 @@
+import { timingSafeEqual } from 'node:crypto'
+import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import type { ReachabilityMode } from '../../protocol/delivery/modes.ts'
+import { checkedWindow, wakeWindowOf } from '../../protocol/delivery/reachability.ts'
+import { type Eid, eidFromDid } from '../../protocol/identity/eid.ts'
+import { AGENT_NAME, type HandlerName } from '../api/methods.ts'
+import { RookeryError } from '../errors.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Random } from '../platform/random.ts'
+import { jsonCodec, type Store, type Table } from '../store/store.ts'
+import type { AgentReachability } from './agent.ts'
+import type { AgentRecord, AgentStorage } from './agent-file.ts'
+import { HostedAgent, tokenHash } from './hosted-agent.ts'
+import { secretText } from './key-file.ts'
+
+/** Agents of one node; above it `AGENTS_MAX`. */
+export const AGENTS_MAX = 256
+
+/** As stored, by EID. */
+interface ReachabilityRow {
+  current: AgentReachability
+  /** while it sleeps: what to go back to */
+  resume?: AgentReachability
+}
+
+export interface AgentAdd {
+  name: string
+  description?: string | undefined
+  handler?: HandlerName | undefined
+  mode?: ReachabilityMode | undefined
+  window?: { periodSec: number; openSec: number; offsetSec?: number | undefined } | undefined
+  /** Ed25519 seed in place of a random one, for simulations and tests */
+  seed?: Uint8Array | undefined
+}
+
+/** The agents that a node hosts, with their tokens and settings. */
+export class Agents {
+  readonly #storage: AgentStorage
+  readonly #crypto: CryptoProvider
+  readonly #clock: Clock
+  readonly #random: Random
+  readonly #reachabilityRows: Table<ReachabilityRow>
+  readonly #store: Store
+  readonly #defaults: { mode: ReachabilityMode; handler: HandlerName }
+  readonly #byName = new Map<string, HostedAgent>()
+  readonly #tokens = new Map<string, Uint8Array>()
+
+  private constructor(
+    components: { storage: AgentStorage; store: Store; crypto: CryptoProvider; clock: Clock; random: Random },
+    defaults: { mode: ReachabilityMode; handler: HandlerName }
+  ) {
+    this.#storage = components.storage
+    this.#store = components.store
+    this.#crypto = components.crypto
+    this.#clock = components.clock
+    this.#random = components.random
+    this.#reachabilityRows = components.store.table('reachability', jsonCodec<ReachabilityRow>())
+    this.#defaults = defaults
+  }
+
+  /** @throws RookeryError `KEY_FILE_INVALID` */
+  static async open(
+    components: { storage: AgentStorage; store: Store; crypto: CryptoProvider; clock: Clock; random: Random },
+    defaults: { mode: ReachabilityMode; handler: HandlerName }
+  ): Promise<Agents> {
+    const agents = new Agents(components, defaults)
+    const held = components.storage.load().sort((a, b) => a.record.createdAtMs - b.record.createdAtMs)
+    for (const { record, token } of held) {
+      const agent = new HostedAgent(components.crypto, record, { mode: defaults.mode })
+      const row = await agents.#reachabilityRows.get(agent.eidHex)
+      agent.setReachability(row?.current ?? agents.#settings(agent, { mode: defaults.mode }))
+      agents.#byName.set(agent.name, agent)
+      agents.#tokens.set(agent.name, tokenHash(components.crypto, secretText(token)))
+    }
+    return agents
+  }
+
+  /** Oldest first; the first is the default. */
+  list(): HostedAgent[] {
+    return [...this.#byName.values()]
+  }
+
+  get default(): HostedAgent | undefined {
+    return this.#byName.values().next().value
+  }
+
+  /**
+   * By local name or did; without either the default.
+   * @throws RookeryError `AGENT_UNKNOWN`, `NO_AGENT`
+   */
+  get(ref: string | undefined): HostedAgent {
+    if (ref === undefined) {
+      const first = this.default
+      if (first !== undefined) return first
+      throw new RookeryError('NO_AGENT', 'this node hosts no agent yet', {
+        kind: 'notFound',
+        field: 'agent',
+        remedy: 'add one with `rookery agent add NAME`'
+      })
+    }
+    const found = this.#byName.get(ref) ?? this.list().find((agent) => agent.did === ref)
+    if (found !== undefined) return found
+    const names = this.list().map((agent) => agent.name)
+    throw new RookeryError('AGENT_UNKNOWN', `this node hosts no agent "${ref.slice(0, 80)}"`, {
+      kind: 'notFound',
+      field: 'agent',
+      value: ref.slice(0, 80),
+      remedy: names.length === 0 ? 'add one with `rookery agent add NAME`' : `known agents: ${names.slice(0, 20).join(', ')}`
+    })
+  }
+
+  /** The agent with this EID, if it is one of ours. */
+  byEid(eid: Uint8Array): HostedAgent | undefined {
+    return this.list().find((agent) => timingSafeEqual(agent.eid, eid))
+  }
+
+  /** `to` of a send: one of our agents by name, or anyone by did. @throws ProtocolError `DID_INVALID`; RookeryError `AGENT_UNKNOWN` */
+  eidOf(to: string): Eid {
+    return to.startsWith('did:') ? eidFromDid(to) : this.get(to).eid
+  }
+
+  /** Whose token it is; every token is compared, each in constant time, by hash alone. */
+  byToken(text: string): HostedAgent | undefined {
+    const given = tokenHash(this.#crypto, text)
+    let found: HostedAgent | undefined
+    for (const agent of this.list()) {
+      const held = this.#tokens.get(agent.name)
+      if (held !== undefined && timingSafeEqual(held, given)) found = agent
+    }
+    return found
+  }
+
+  tokenFile(agent: HostedAgent): string | undefined {
+    return this.#storage.tokenFile(agent.name)
+  }
+
+  /**
+   * Makes an agent with a new EID, mailbox key and token; all are on disk when it resolves.
+   * @throws RookeryError `AGENT_EXISTS`, `AGENT_NAME_INVALID`, `AGENTS_MAX`
+   */
+  async add(input: AgentAdd): Promise<HostedAgent> {
+    if (!AGENT_NAME.test(input.name)) {
+      throw new RookeryError('AGENT_NAME_INVALID', `"${input.name.slice(0, 80)}" cannot name an agent`, {
+        kind: 'usage',
+        field: 'name',
+        value: input.name.slice(0, 80),
+        remedy: 'use 1 to 32 characters of a-z, 0-9 and "-", the first no "-"'
+      })
+    }
+    if (this.#byName.has(input.name)) {
+      throw new RookeryError('AGENT_EXISTS', `there is an agent "${input.name}" already`, {
+        kind: 'conflict',
+        field: 'name',
+        value: input.name,
+        remedy: 'choose another name; `rookery agent list` shows those in use'
+      })
+    }
+    if (this.#byName.size >= AGENTS_MAX) {
+      throw new RookeryError('AGENTS_MAX', `a node hosts at most ${AGENTS_MAX} agents`, {
+        kind: 'refused',
+        field: 'agentsMax',
+        value: AGENTS_MAX,
+        remedy: 'run another node for more'
+      })
+    }
+    const record = newAgentRecord(input, { random: this.#random, nowMs: this.#clock.nowMs(), handler: this.#defaults.handler })
+    const agent = new HostedAgent(this.#crypto, record, { mode: this.#defaults.mode })
+    const reachability = this.#settings(agent, { mode: input.mode ?? this.#defaults.mode, window: input.window })
+    agent.setReachability(reachability)
+    const token = this.#random.bytes(32)
+    this.#byName.set(agent.name, agent)
+    try {
+      await this.#store.commit([this.#reachabilityRows.put(agent.eidHex, { current: reachability })])
+      this.#storage.saveToken(agent.name, token)
+      this.#storage.save(record)
+    } catch (error) {
+      this.#byName.delete(agent.name)
+      throw error
+    }
+    this.#tokens.set(agent.name, tokenHash(this.#crypto, secretText(token)))
+    return agent
+  }
+
+  /** From now on the agent takes nothing live; what it was before is kept for {@link wake}. Persists, then takes into use. */
+  async sleep(agent: HostedAgent, untilMs?: number): Promise<void> {
+    const row = await this.#reachabilityRows.get(agent.eidHex)
+    const resume = agent.reachability.mode === 'sleep' ? row?.resume : agent.reachability
+    await this.#apply(agent, { current: this.#settings(agent, { mode: 'sleep', untilMs }), ...(resume === undefined ? {} : { resume }) })
+  }
+
+  /** Back to what it was before it slept; an agent that was made asleep becomes `always_on`. */
+  async wake(agent: HostedAgent): Promise<void> {
+    if (agent.reachability.mode !== 'sleep') return
+    const row = await this.#reachabilityRows.get(agent.eidHex)
+    await this.#apply(agent, { current: row?.resume ?? { mode: 'always_on' } })
+  }
+
+  async #apply(agent: HostedAgent, row: ReachabilityRow): Promise<void> {
+    await this.#store.commit([this.#reachabilityRows.put(agent.eidHex, row)])
+    agent.setReachability(row.current)
+  }
+
+  /** Makes the weekly mailbox keys that are due; returns the agents whose key changed, so that their locators are published. */
+  rotateMailboxKeys(): HostedAgent[] {
+    const nowMs = this.#clock.nowMs()
+    return this.list().filter((agent) => {
+      const record = agent.rotated(nowMs, () => this.#random.bytes(32))
+      if (record === undefined) return false
+      this.#storage.save(record)
+      agent.useMailbox(record.mailbox)
+      return true
+    })
+  }
+
+  /** A window goes with `hourly_wake` alone; where none is given, its offset comes from the EID (OD-49, G-14). */
+  #settings(
+    agent: HostedAgent,
+    input: { mode: ReachabilityMode; window?: AgentAdd['window']; untilMs?: number | undefined }
+  ): AgentReachability {
+    const { mode, untilMs, window } = input
+    if (mode === 'sleep') return untilMs === undefined ? { mode } : { mode, untilMs }
+    if (mode !== 'hourly_wake') return { mode }
+    const spread = wakeWindowOf(this.#crypto, agent.eid, window ?? {})
+    return { mode, window: window?.offsetSec === undefined ? spread : checkedWindow({ ...spread, offsetSec: window.offsetSec }) }
+  }
+}
+
+/** A record with fresh keys. */
+export function newAgentRecord(input: AgentAdd, made: { random: Random; nowMs: number; handler: HandlerName }): AgentRecord {
+  return {
+    name: input.name,
+    description: input.description ?? '',
+    handler: input.handler ?? made.handler,
+    createdAtMs: made.nowMs,
+    seed: input.seed ?? made.random.bytes(32),
+    mailbox: [{ secret: made.random.bytes(32), madeAtMs: made.nowMs }]
+  }
+}

@@ -1,0 +1,80 @@
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { base58btc } from 'multiformats/bases/base58'
+import { z } from 'zod'
+import { concat, fromHex, toHex } from '../../protocol/bytes.ts'
+import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import { RookeryError } from '../errors.ts'
+import type { Random } from '../platform/random.ts'
+import { checkKeyPair, readKeyFile, secretSchema, secretText, writeKeyFile } from './key-file.ts'
+
+export const NODE_KEY_FILE = 'node.key'
+
+const nodeKeySchema = z.object({
+  v: z.literal(1),
+  kind: z.literal('node'),
+  seed: secretSchema,
+  public: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/)
+    .transform((text) => fromHex(text))
+})
+
+/** The node's transport identity: the libp2p host key, never derived from an EID nor the other way round (wire.md §1). */
+export interface NodeKey {
+  /** 32-byte Ed25519 seed */
+  readonly seed: Uint8Array
+  /** PeerId, text form */
+  readonly peer: string
+}
+
+/**
+ * The key of a data directory. A missing file is never replaced here: only {@link createNodeKey}, called by `init`, makes an identity (F100).
+ * @throws RookeryError `NOT_INITIALISED`, `IDENTITY_MISSING`, `KEY_FILE_INVALID`
+ */
+export function loadNodeKey(dataDir: string, crypto: CryptoProvider): NodeKey {
+  const path = join(dataDir, NODE_KEY_FILE)
+  const file = readKeyFile(path, nodeKeySchema)
+  if (file === undefined) throw missing(dataDir)
+  const publicKey = crypto.ed25519.publicKey(file.seed)
+  checkKeyPair(path, file.public, publicKey)
+  return { seed: file.seed, peer: peerIdText(publicKey) }
+}
+
+export function createNodeKey(dataDir: string, components: { crypto: CryptoProvider; random: Random }): NodeKey {
+  const seed = components.random.bytes(32)
+  const publicKey = components.crypto.ed25519.publicKey(seed)
+  writeKeyFile(join(dataDir, NODE_KEY_FILE), { v: 1, kind: 'node', seed: secretText(seed), public: toHex(publicKey) })
+  return { seed, peer: peerIdText(publicKey) }
+}
+
+/** A key without a file, for nodes in memory. */
+export function nodeKeyOf(seed: Uint8Array, crypto: CryptoProvider): NodeKey {
+  return { seed, peer: peerIdText(crypto.ed25519.publicKey(seed)) }
+}
+
+export function hasNodeKey(dataDir: string): boolean {
+  return existsSync(join(dataDir, NODE_KEY_FILE))
+}
+
+/** libp2p's text form of an Ed25519 host key: base58btc of the identity multihash over the protobuf of the public key. */
+export function peerIdText(publicKey: Uint8Array): string {
+  return base58btc.baseEncode(concat([Uint8Array.of(0x00, 0x24, 0x08, 0x01, 0x12, 0x20), publicKey]))
+}
+
+function missing(dataDir: string): RookeryError {
+  const holds = existsSync(dataDir) ? readdirSync(dataDir) : []
+  if (holds.includes('store') || holds.includes('agents')) {
+    return new RookeryError('IDENTITY_MISSING', `${dataDir} was used by a node before, but its key file ${NODE_KEY_FILE} is gone`, {
+      kind: 'config',
+      field: join(dataDir, NODE_KEY_FILE),
+      remedy: 'restore the file from a backup; `rookery init` makes a new node identity (agents keep theirs)'
+    })
+  }
+  return new RookeryError('NOT_INITIALISED', `there is no node in ${dataDir}`, {
+    kind: 'config',
+    field: 'dataDir',
+    value: dataDir,
+    remedy: `make one with \`rookery init --data ${dataDir}\`, or name the right folder with --data or ROOKERY_HOME`
+  })
+}
