@@ -1,0 +1,249 @@
+import { setMaxListeners } from 'node:events'
+import { noise } from '@chainsafe/libp2p-noise'
+import { yamux } from '@chainsafe/libp2p-yamux'
+import { bootstrap } from '@libp2p/bootstrap'
+import { generateKeyPairFromSeed } from '@libp2p/crypto/keys'
+import { identify } from '@libp2p/identify'
+import type { PeerDiscovery } from '@libp2p/interface'
+import { FaultTolerance, type Libp2p, type Transport } from '@libp2p/interface'
+import { type KadDHTComponents, kadDHT, passthroughMapper } from '@libp2p/kad-dht'
+import { mdns } from '@libp2p/mdns'
+import { memory } from '@libp2p/memory'
+import { peerIdFromPrivateKey } from '@libp2p/peer-id'
+import { ping } from '@libp2p/ping'
+import { plaintext } from '@libp2p/plaintext'
+import { tcp } from '@libp2p/tcp'
+import { webSockets } from '@libp2p/websockets'
+import { webTransport } from '@libp2p/webtransport'
+import type { Multiaddr } from '@multiformats/multiaddr'
+import { createLibp2p } from 'libp2p'
+import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import { RookeryError } from '../errors.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Logger } from '../platform/logger.ts'
+import type { Random } from '../platform/random.ts'
+import type { Store } from '../store/store.ts'
+import { KademliaDht, type KadRpc } from './dht.ts'
+import { DhtDatastore } from './dht-datastore.ts'
+import { checkValue, DHT_NAMESPACES, type DhtRules } from './dht-rules.ts'
+import type { Host } from './host.ts'
+import { Libp2pHost } from './libp2p-host.ts'
+import { libp2pLogger } from './libp2p-log.ts'
+import { ListenLog } from './listen-log.ts'
+import { byDialOrder, isLinkLocal, isPublicAddr, parseAddr, parseBootstrap } from './multiaddrs.ts'
+import { PeerMemory } from './peer-memory.ts'
+
+export const KAD_PROTOCOL = '/rookery/kad/1.0.0'
+
+/** Inbound dials a second from one address; libp2p's 5 refuses the second node of a busy machine. */
+const INBOUND_DIALS_PER_S = 100
+/** Unread bytes of one QUIC stream that the peer may have under way beyond what we read */
+const QUIC_STREAM_WINDOW_BYTES = 2 * 1024 * 1024
+const QUIC_CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024
+
+export interface HostComponents {
+  clock: Clock
+  random: Random
+  logger: Logger
+  crypto: CryptoProvider
+  /** remembers DHT values and peers over a restart; without one they live in memory */
+  store?: Store | undefined
+  /** what may stand in the DHT */
+  validator: DhtRules
+}
+
+export interface HostInit {
+  /** Ed25519 seed of the PeerId, 32 bytes; never an agent's */
+  privateKey: Uint8Array
+  /** multiaddrs; default: QUIC and TCP on free ports of all interfaces, both families */
+  listen?: readonly string[] | undefined
+  /** multiaddrs told to others instead of those listened on */
+  announce?: readonly string[] | undefined
+  /** multiaddrs that end with /p2p/… */
+  bootstrap?: readonly string[] | undefined
+  mdns?: boolean | undefined
+  /** `memory`: in one process, in clear, for simulations */
+  profile?: 'quic' | 'memory' | undefined
+  /** `public`: private addresses are neither stored, passed on nor dialled */
+  network?: 'lan' | 'public' | undefined
+  connectionsMax?: number | undefined
+  dht?:
+    | {
+        kBucketSize?: number | undefined
+        alpha?: number | undefined
+        disjointPaths?: number | undefined
+        clientMode?: boolean | undefined
+        protocol?: string | undefined
+        initialQuerySelfIntervalMs?: number | undefined
+        querySelfIntervalMs?: number | undefined
+        bytesMax?: number | undefined
+      }
+    | undefined
+}
+
+export const LISTEN_DEFAULT: readonly string[] = [
+  '/ip4/0.0.0.0/udp/0/quic-v1',
+  '/ip6/::/udp/0/quic-v1',
+  '/ip4/0.0.0.0/tcp/0',
+  '/ip6/::/tcp/0'
+]
+
+/**
+ * Starts a libp2p host with our DHT.
+ * @throws RookeryError `ADDRESS_INVALID`, `PORT_IN_USE`, `LISTEN_FAILED`, `QUIC_UNAVAILABLE`; then nothing is left running
+ */
+export async function createHost(components: HostComponents, init: HostInit): Promise<Host> {
+  const { clock, random, logger, crypto, store, validator } = components
+  const log = logger.child('net')
+  const profile = init.profile ?? 'quic'
+  const network = init.network ?? 'lan'
+  const isPublic = network === 'public'
+  const privateKey = await generateKeyPairFromSeed('Ed25519', init.privateKey)
+  const self = peerIdFromPrivateKey(privateKey)
+  const listen = (init.listen ?? (profile === 'memory' ? [`/memory/${self}`] : LISTEN_DEFAULT)).map((addr, i) =>
+    parseAddr(addr, `listen[${i}]`).toString()
+  )
+  const announce = (init.announce ?? []).map((addr, i) => parseAddr(addr, `announce[${i}]`).toString())
+  const bootstrapPeers = bootstrapList(init.bootstrap ?? [], self.toString(), isPublic, log)
+
+  const datastore = new DhtDatastore(
+    { clock, crypto, rules: validator, store },
+    init.dht?.bytesMax === undefined ? {} : { bytesMax: init.dht.bytesMax }
+  )
+  datastore.setPlace(crypto.sha256(self.toMultihash().bytes))
+  await datastore.load()
+  const memoryOfPeers = new PeerMemory({ clock, store })
+  await memoryOfPeers.load()
+
+  const listening = new ListenLog()
+  const discovery: ((c: { peerStore: never; logger: never; connectionManager: never }) => PeerDiscovery)[] = []
+  if (bootstrapPeers.length > 0) {
+    const list = bootstrapPeers.flatMap(({ addrs, peer }) => addrs.map((addr) => `${addr}/p2p/${peer}`))
+    discovery.push(bootstrap({ list, timeout: 1_000 }) as never)
+  }
+  if (init.mdns === true) discovery.push(mdns({ serviceTag: '_rookery._udp.local' }) as never)
+
+  const libp2p = await createLibp2p({
+    start: false,
+    privateKey,
+    datastore,
+    logger: libp2pLogger(log),
+    addresses: {
+      listen,
+      announce,
+      announceFilter: (addrs: Multiaddr[]) => addrs.filter(isPublic ? isPublicAddr : (addr) => !isLinkLocal(addr))
+    },
+    transports: (profile === 'memory' ? [memory()] : await transports()).map((make) => (c: never) => listening.watch(make(c))) as never,
+    transportManager: { faultTolerance: FaultTolerance.NO_FATAL },
+    connectionEncrypters: profile === 'memory' ? [plaintext()] : [noise()],
+    streamMuxers: [yamux({ streamOptions: { maxStreamWindowSize: 1024 * 1024 } })],
+    connectionMonitor: { enabled: false },
+    connectionManager: {
+      maxConnections: init.connectionsMax ?? 300,
+      inboundConnectionThreshold: INBOUND_DIALS_PER_S,
+      maxIncomingPendingConnections: INBOUND_DIALS_PER_S,
+      addressSorter: (a, b) => byDialOrder(a.multiaddr, b.multiaddr)
+    },
+    connectionGater: isPublic
+      ? { denyDialMultiaddr: (addr) => !isPublicAddr(addr), filterMultiaddrForPeer: (_peer, addr) => isPublicAddr(addr) }
+      : { denyDialMultiaddr: () => false },
+    peerDiscovery: discovery as never,
+    services: {
+      identify: identify(),
+      ping: ping(),
+      dht: (c: KadDHTComponents) => {
+        const kad = kadDHT({
+          protocol: init.dht?.protocol ?? KAD_PROTOCOL,
+          kBucketSize: init.dht?.kBucketSize ?? 20,
+          alpha: init.dht?.alpha ?? 3,
+          disjointPaths: init.dht?.disjointPaths ?? (profile === 'memory' ? 1 : 3),
+          clientMode: init.dht?.clientMode ?? false,
+          allowQueryWithZeroPeers: true,
+          initialQuerySelfInterval: init.dht?.initialQuerySelfIntervalMs ?? 1_000,
+          ...(init.dht?.querySelfIntervalMs === undefined ? {} : { querySelfInterval: init.dht.querySelfIntervalMs }),
+          peerInfoMapper: isPublic ? (info) => ({ ...info, multiaddrs: info.multiaddrs.filter(isPublicAddr) }) : passthroughMapper,
+          validators: kadValidators(validator, clock),
+          selectors: kadSelectors(validator)
+        })(c)
+        return kad as unknown as KadRpc
+      }
+    }
+  })
+
+  const stopping = new AbortController()
+  setMaxListeners(0, stopping.signal)
+  const host = new Libp2pHost(
+    { clock, random, logger: log, libp2p: libp2p as unknown as Libp2p, datastore, peers: memoryOfPeers },
+    { bootstrap: bootstrapPeers, isPublic },
+    (addresses, signal) =>
+      new KademliaDht({
+        kad: libp2p.services.dht,
+        peer: self,
+        peerStore: libp2p.peerStore,
+        datastore,
+        crypto,
+        clock,
+        signal,
+        addresses
+      })
+  )
+  try {
+    await libp2p.start()
+    listening.check(listen, log)
+  } catch (error) {
+    await host.stop()
+    throw error
+  }
+  host.begin()
+  return host
+}
+
+type TransportFactory = (components: never) => Transport
+
+async function transports(): Promise<TransportFactory[]> {
+  const { quic } = await import('@chainsafe/libp2p-quic').catch((cause: unknown) => {
+    throw new RookeryError('QUIC_UNAVAILABLE', 'the QUIC library has no build for this platform', {
+      kind: 'config',
+      remedy: 'install on a platform that @chainsafe/libp2p-quic supports',
+      cause
+    })
+  })
+  const { withOwnMuxer } = await import('./quic.ts')
+  const makeQuic = quic({ maxStreamData: QUIC_STREAM_WINDOW_BYTES, maxConnectionData: QUIC_CONNECTION_WINDOW_BYTES })
+  const list: unknown[] = [(c: never) => withOwnMuxer(makeQuic(c)), tcp(), webSockets()]
+  if ('WebTransport' in globalThis) list.push(webTransport())
+  return list as TransportFactory[]
+}
+
+function kadValidators(rules: DhtRules, clock: Clock) {
+  const check = (key: Uint8Array, value: Uint8Array) => checkValue(rules, key, value, clock.nowMs())
+  // `pk` is kad-dht's own; without a rule of ours here, holders would keep public keys for anyone
+  return Object.fromEntries([...DHT_NAMESPACES, 'pk'].map((name) => [name, check]))
+}
+
+function kadSelectors(rules: DhtRules) {
+  const best = (key: Uint8Array, values: Uint8Array[]) => {
+    let at = 0
+    for (let i = 1; i < values.length; i++) {
+      if (rules.select(key, values[at] as Uint8Array, values[i] as Uint8Array) === 'offered') at = i
+    }
+    return at
+  }
+  return Object.fromEntries(DHT_NAMESPACES.map((name) => [name, best]))
+}
+
+/** Malformed entries are the operator's mistake; duplicates, ourselves and private ones on a public node are only told. */
+function bootstrapList(entries: readonly string[], self: string, isPublic: boolean, log: Logger): { peer: string; addrs: string[] }[] {
+  const byPeer = new Map<string, string[]>()
+  entries.forEach((entry, position) => {
+    const { peer, addr } = parseBootstrap(entry, position)
+    const dialled = addr.decapsulateCode(421).toString()
+    const known = byPeer.get(peer) ?? []
+    if (peer === self) log.warn({ position, entry }, 'a bootstrap entry is this node itself and is left out')
+    else if (known.includes(dialled)) log.warn({ position, entry }, 'a bootstrap entry stands in the list twice')
+    else if (isPublic && !isPublicAddr(addr))
+      log.warn({ position, entry }, 'a bootstrap entry with a private address is not dialled on a public node')
+    else byPeer.set(peer, [...known, dialled])
+  })
+  return [...byPeer].map(([peer, addrs]) => ({ peer, addrs }))
+}

@@ -1,0 +1,227 @@
+import { setMaxListeners } from 'node:events'
+import type { PeerId, PeerInfo, PeerStore } from '@libp2p/interface'
+import { type KadDHT, Record as KadRecord, MessageType, type QueryEvent } from '@libp2p/kad-dht'
+import { peerIdFromString } from '@libp2p/peer-id'
+import { compare, toHex } from '../../protocol/bytes.ts'
+import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import { RookeryError } from '../errors.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { DhtDatastore } from './dht-datastore.ts'
+import type { Dht, PeerAddress } from './host.ts'
+import { withoutPeer } from './multiaddrs.ts'
+
+/** RPCs of one put or look-up that are under way at a time */
+const RPC_CONCURRENCY = 3
+/** A look-up that takes longer than this is over; what it found until then counts. */
+const QUERY_TIMEOUT_MS = 30_000
+
+/** The parts of kad-dht that its interface does not name: single RPCs, which tell what its own put and get hide. */
+export interface KadRpc extends KadDHT {
+  readonly network: {
+    sendRequest(peer: PeerId, message: object, options: { signal?: AbortSignal; path: object }): AsyncIterable<QueryEvent>
+  }
+  readonly peerRouting: {
+    getValueOrPeers(peer: PeerId, key: Uint8Array, options: { signal?: AbortSignal; path: object }): AsyncIterable<QueryEvent>
+  }
+  readonly routingTable: { readonly size: number }
+}
+
+const NO_PATH = { index: -1, queued: 0, running: 0, total: 0 }
+
+export interface KadDhtComponents {
+  kad: KadRpc
+  peer: PeerId
+  peerStore: PeerStore
+  datastore: DhtDatastore
+  crypto: CryptoProvider
+  clock: Clock
+  /** fires when the host stops */
+  signal: AbortSignal
+  addresses(): string[]
+}
+
+/** {@link Dht} over kad-dht, by its single RPCs (wire.md §3). */
+export class KademliaDht implements Dht {
+  readonly #c: KadDhtComponents
+
+  constructor(components: KadDhtComponents) {
+    this.#c = components
+  }
+
+  routingTableSize(): number {
+    return this.#c.kad.routingTable.size
+  }
+
+  mode(): 'client' | 'server' {
+    return this.#c.kad.getMode()
+  }
+
+  async closestPeers(key: Uint8Array, options: { signal?: AbortSignal; countMax?: number } = {}): Promise<PeerAddress[]> {
+    const { kad, peer, crypto } = this.#c
+    options.signal?.throwIfAborted()
+    this.#c.signal.throwIfAborted()
+    const found = new Map<string, PeerInfo>()
+    const deadline = this.#scope(options.signal, QUERY_TIMEOUT_MS)
+    try {
+      for await (const event of kad.getClosestPeers(key, { signal: deadline.signal })) {
+        if (event.name === 'FINAL_PEER') found.set(event.peer.id.toString(), event.peer)
+      }
+    } catch (cause) {
+      options.signal?.throwIfAborted()
+      this.#c.signal.throwIfAborted()
+      if (found.size === 0 && !deadline.signal.aborted) {
+        throw new RookeryError('DHT_QUERY_FAILED', 'the look-up of the closest peers failed', { kind: 'unavailable', cause })
+      }
+    } finally {
+      deadline.release()
+    }
+    const place = crypto.sha256(key)
+    const distanceOf = (id: PeerId) => crypto.sha256(id.toMultihash().bytes).map((byte, i) => byte ^ (place[i] as number))
+    const peers = [...found.values()].map((info) => ({ id: info.id, distance: distanceOf(info.id), addrs: info.multiaddrs.map(String) }))
+    if (this.mode() === 'server') peers.push({ id: peer, distance: distanceOf(peer), addrs: this.#c.addresses() })
+    peers.sort((a, b) => compare(a.distance, b.distance))
+    const nearest = peers.slice(0, options.countMax ?? kad.k)
+    return Promise.all(
+      nearest.map(async ({ id, addrs }) => ({
+        peer: id.toString(),
+        addrs: addrs.length > 0 ? addrs.map(withoutPeer) : await this.#known(id)
+      }))
+    )
+  }
+
+  async #known(id: PeerId): Promise<string[]> {
+    try {
+      return (await this.#c.peerStore.get(id)).addresses.map(({ multiaddr }) => withoutPeer(multiaddr.toString()))
+    } catch {
+      return []
+    }
+  }
+
+  async put(
+    key: Uint8Array,
+    value: Uint8Array,
+    options: { signal?: AbortSignal } = {}
+  ): Promise<{ stored: number; asked: number; known: number }> {
+    const own = await this.#putOwn(key, value)
+    const peers = await this.closestPeers(key, options)
+    const self = this.#c.peer.toString()
+    const others = peers.filter(({ peer }) => peer !== self)
+    const message = {
+      type: MessageType.PUT_VALUE,
+      key,
+      record: new KadRecord(key, value, new Date(this.#c.clock.nowMs())).serialize()
+    }
+    let stored = others.length < peers.length && own ? 1 : 0
+    const scope = this.#scope(options.signal, QUERY_TIMEOUT_MS)
+    try {
+      await eachOf(others, RPC_CONCURRENCY, async ({ peer }) => {
+        if (scope.signal.aborted) return
+        for await (const event of this.#c.kad.network.sendRequest(peerIdFromString(peer), message, {
+          signal: scope.signal,
+          path: NO_PATH
+        })) {
+          // a holder that took the record sends it back; one that did not drops the stream
+          if (event.name === 'PEER_RESPONSE' && event.record !== undefined && compare(event.record.value, value) === 0) stored++
+        }
+      })
+    } finally {
+      scope.release()
+    }
+    options.signal?.throwIfAborted()
+    return { stored, asked: peers.length, known: peers.length }
+  }
+
+  /** @returns whether our own copy is the one held now; throws when the rules refuse the value itself */
+  async #putOwn(key: Uint8Array, value: Uint8Array): Promise<boolean> {
+    try {
+      await this.#c.datastore.putValue(key, value)
+      return true
+    } catch (error) {
+      if (error instanceof RookeryError && (error.code === 'DHT_RECORD_STALE' || error.code === 'DHT_FULL')) return false
+      throw error
+    }
+  }
+
+  async *values(key: Uint8Array, options: { signal?: AbortSignal } = {}): AsyncIterable<Uint8Array> {
+    const seen = new Set<string>()
+    const own = this.#c.datastore.value(key)
+    if (own !== undefined) {
+      seen.add(toHex(own))
+      yield own
+    }
+    const peers = await this.closestPeers(key, options)
+    const self = this.#c.peer.toString()
+    const scope = this.#scope(options.signal, QUERY_TIMEOUT_MS)
+    const queue: Uint8Array[] = []
+    let wake: (() => void) | undefined
+    let done = false
+    const asking = eachOf(
+      peers.filter(({ peer }) => peer !== self),
+      RPC_CONCURRENCY,
+      async ({ peer }) => {
+        if (scope.signal.aborted) return
+        const value = await this.#valueAt(peer, key, scope.signal)
+        if (value === undefined || seen.has(toHex(value))) return
+        seen.add(toHex(value))
+        queue.push(value)
+        wake?.()
+      }
+    ).finally(() => {
+      done = true
+      wake?.()
+    })
+    try {
+      for (;;) {
+        const value = queue.shift()
+        if (value !== undefined) yield value
+        else if (done) break
+        else await new Promise<void>((resolve) => (wake = resolve))
+      }
+      await asking
+      options.signal?.throwIfAborted()
+    } finally {
+      scope.abort()
+      scope.release()
+      asking.catch(() => {})
+    }
+  }
+
+  async #valueAt(peer: string, key: Uint8Array, signal: AbortSignal): Promise<Uint8Array | undefined> {
+    let value: Uint8Array | undefined
+    try {
+      for await (const event of this.#c.kad.peerRouting.getValueOrPeers(peerIdFromString(peer), key, { signal, path: NO_PATH })) {
+        if (event.name === 'PEER_RESPONSE') value = event.record?.value
+      }
+    } catch {
+      return undefined // one peer that fails is one peer less
+    }
+    return value
+  }
+
+  /** A signal of our own, so that kad-dht's many listeners never pile up on a caller's long-lived one. */
+  #scope(signal: AbortSignal | undefined, timeoutMs: number): { signal: AbortSignal; abort(): void; release(): void } {
+    const controller = new AbortController()
+    setMaxListeners(0, controller.signal)
+    const abort = () => controller.abort(signal?.aborted === true ? signal.reason : undefined)
+    const cancel = this.#c.clock.after(timeoutMs, abort)
+    const sources = [signal, this.#c.signal]
+    for (const source of sources) source?.addEventListener('abort', abort, { once: true })
+    if (sources.some((source) => source?.aborted === true)) abort()
+    return {
+      signal: controller.signal,
+      abort,
+      release: () => {
+        cancel()
+        for (const source of sources) source?.removeEventListener('abort', abort)
+      }
+    }
+  }
+}
+
+async function eachOf<T>(items: readonly T[], concurrency: number, work: (item: T) => Promise<void>): Promise<void> {
+  let next = 0
+  const run = async () => {
+    while (next < items.length) await work(items[next++] as T)
+  }
+  await Promise.all(Array.from({ length: Math.min(concurrency, items.length) }, run))
+}

@@ -1,0 +1,357 @@
+import { setMaxListeners } from 'node:events'
+import type { Connection, Libp2p, PeerId, Stream } from '@libp2p/interface'
+import { peerIdFromString } from '@libp2p/peer-id'
+import { multiaddr } from '@multiformats/multiaddr'
+import { RookeryError } from '../errors.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Logger } from '../platform/logger.ts'
+import type { Random } from '../platform/random.ts'
+import type { ByteStream } from './byte-stream.ts'
+import type { DhtDatastore } from './dht-datastore.ts'
+import type { Dht, Host, PeerAddress } from './host.ts'
+import { connectionInfo, Libp2pByteStream } from './libp2p-stream.ts'
+import { byTransport, isPublicAddr, withoutPeer } from './multiaddrs.ts'
+import type { PeerMemory } from './peer-memory.ts'
+import { Rejoin } from './rejoin.ts'
+
+/** stop() leaves what has not ended after this time. */
+const STOP_TIMEOUT_MS = 4_500
+/** A stream on a connection that was open before is negotiated in this time, or the connection is taken for dead and dialled anew. */
+const REUSE_TIMEOUT_MS = 4_000
+const DIAL_TIMEOUT_MS = 15_000
+const SWEEP_INTERVAL_MS = 60_000
+const INBOUND_STREAMS_MAX = 256
+const OUTBOUND_STREAMS_MAX = 1_024
+
+export interface Libp2pHostComponents {
+  clock: Clock
+  random: Random
+  logger: Logger
+  libp2p: Libp2p
+  datastore: DhtDatastore
+  peers: PeerMemory
+}
+
+export interface Libp2pHostInit {
+  bootstrap: readonly { peer: string; addrs: readonly string[] }[]
+  isPublic: boolean
+}
+
+/** {@link Host} over a libp2p node. */
+export class Libp2pHost implements Host {
+  readonly peer: string
+  readonly dht: Dht
+  readonly #c: Libp2pHostComponents
+  readonly #init: Libp2pHostInit
+  readonly #stopped = new AbortController()
+  readonly #rejoin: Rejoin
+  readonly #peerListeners = new Set<(event: { kind: 'connect' | 'disconnect'; peer: string }) => void>()
+  readonly #addressListeners = new Set<() => void>()
+  #addressesTold = ''
+  #stopping: Promise<void> | undefined
+  #cancelSweep: (() => void) | undefined
+  /** inbound streams whose handler threw */
+  handlersFailed = 0
+
+  constructor(components: Libp2pHostComponents, init: Libp2pHostInit, makeDht: (addresses: () => string[], signal: AbortSignal) => Dht) {
+    this.#c = components
+    this.#init = init
+    setMaxListeners(0, this.#stopped.signal)
+    this.peer = components.libp2p.peerId.toString()
+    this.dht = makeDht(() => this.addresses(), this.#stopped.signal)
+    this.#rejoin = new Rejoin(components, {
+      connected: () => this.peers().length,
+      candidates: () => this.#candidates(),
+      dial: async (target) => void (await this.#dial(target, AbortSignal.any([this.#stopped.signal, AbortSignal.timeout(DIAL_TIMEOUT_MS)])))
+    })
+    const { libp2p } = components
+    libp2p.addEventListener('peer:connect', (event) => this.#onConnect(event.detail))
+    libp2p.addEventListener('peer:disconnect', (event) => this.#onDisconnect(event.detail))
+    libp2p.addEventListener('self:peer:update', () => this.#onAddresses())
+  }
+
+  /** Looks for the network; called once libp2p listens. */
+  begin(): void {
+    this.#addressesTold = this.addresses().join()
+    this.#rejoin.start()
+    this.#scheduleSweep()
+  }
+
+  addresses(): string[] {
+    return this.#c.libp2p
+      .getMultiaddrs()
+      .map((addr) => withoutPeer(addr.toString()))
+      .sort(byTransport)
+  }
+
+  peers(): string[] {
+    return this.#c.libp2p.getPeers().map(String)
+  }
+
+  async openStream(target: PeerAddress, protocol: string, options: { signal?: AbortSignal } = {}): Promise<ByteStream> {
+    this.#checkRunning()
+    options.signal?.throwIfAborted()
+    const scope = this.#scope(options.signal)
+    try {
+      const id = parsePeer(target.peer)
+      const open = this.#newestConnection(id)
+      if (open !== undefined) {
+        const stream = await this.#reuse(open, protocol, scope.signal)
+        if (stream !== undefined) return this.#byteStream(stream, open)
+      }
+      const connection = await this.#dial(target, scope.signal)
+      return this.#byteStream(await this.#newStream(connection, protocol, scope.signal), connection)
+    } catch (error) {
+      options.signal?.throwIfAborted()
+      this.#checkRunning()
+      throw named(error, target, protocol)
+    } finally {
+      scope.release()
+    }
+  }
+
+  /** A peer that restarted has a newer connection than the dead one we may still hold, so the newest is the one to trust. */
+  #newestConnection(id: PeerId): Connection | undefined {
+    const open = this.#c.libp2p.getConnections(id).filter((connection) => connection.status === 'open' && connection.limits === undefined)
+    return open.sort((a, b) => b.timeline.open - a.timeline.open)[0]
+  }
+
+  /** @returns undefined when the connection turned out to be dead; it is dropped then */
+  async #reuse(connection: Connection, protocol: string, signal: AbortSignal): Promise<Stream | undefined> {
+    const patience = new AbortController()
+    setMaxListeners(0, patience.signal)
+    const give = () => patience.abort(new Error('the connection does not answer'))
+    const cancel = this.#c.clock.after(REUSE_TIMEOUT_MS, give)
+    signal.addEventListener('abort', give, { once: true })
+    try {
+      return await this.#newStream(connection, protocol, patience.signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (isName(error, 'UnsupportedProtocolError', 'TooManyOutboundProtocolStreamsError')) throw error
+      connection.abort(error instanceof Error ? error : new Error('the connection is dead'))
+      return undefined
+    } finally {
+      cancel()
+      signal.removeEventListener('abort', give)
+    }
+  }
+
+  #newStream(connection: Connection, protocol: string, signal: AbortSignal): Promise<Stream> {
+    return connection.newStream(protocol, { signal, maxOutboundStreams: OUTBOUND_STREAMS_MAX, runOnLimitedConnection: false })
+  }
+
+  async #dial(target: { peer: string; addrs: readonly string[] }, signal: AbortSignal): Promise<Connection> {
+    const { libp2p } = this.#c
+    const id = parsePeer(target.peer)
+    const addrs = target.addrs.flatMap((addr) => {
+      try {
+        return [multiaddr(`${withoutPeer(addr)}/p2p/${target.peer}`)]
+      } catch {
+        return [] // an address that we cannot read is one that we cannot dial
+      }
+    })
+    if (addrs.length === 0) return libp2p.dial(id, { signal })
+    try {
+      return await libp2p.dial(addrs, { signal })
+    } catch (error) {
+      signal.throwIfAborted()
+      const known = await libp2p.peerStore.get(id).catch(() => undefined)
+      const given = new Set(addrs.map((addr) => withoutPeer(addr.toString())))
+      if (known === undefined || known.addresses.every((one) => given.has(withoutPeer(one.multiaddr.toString())))) throw error
+      return libp2p.dial(id, { signal })
+    }
+  }
+
+  async handle(
+    protocol: string,
+    handler: (stream: ByteStream) => Promise<void>,
+    options: { inboundStreamsMax?: number } = {}
+  ): Promise<void> {
+    await this.#c.libp2p.handle(
+      protocol,
+      (stream, connection) => {
+        const bytes = this.#byteStream(stream, connection)
+        // not awaited: libp2p counts its own negotiation time until a handler returns
+        void handler(bytes).catch((error: unknown) => {
+          this.handlersFailed++
+          const reason = error instanceof Error ? error : new Error(String(error))
+          this.#c.logger.debug({ protocol, peer: bytes.connection.peer, error: reason.message }, 'a stream handler failed')
+          bytes.reset(reason)
+        })
+      },
+      {
+        maxInboundStreams: options.inboundStreamsMax ?? INBOUND_STREAMS_MAX,
+        maxOutboundStreams: OUTBOUND_STREAMS_MAX,
+        runOnLimitedConnection: false
+      }
+    )
+  }
+
+  async unhandle(protocol: string): Promise<void> {
+    await this.#c.libp2p.unhandle(protocol)
+  }
+
+  onPeer(listener: (event: { kind: 'connect' | 'disconnect'; peer: string }) => void): () => void {
+    this.#peerListeners.add(listener)
+    return () => this.#peerListeners.delete(listener)
+  }
+
+  onAddressesChanged(listener: () => void): () => void {
+    this.#addressListeners.add(listener)
+    return () => this.#addressListeners.delete(listener)
+  }
+
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop()
+    return this.#stopping
+  }
+
+  async #stop(): Promise<void> {
+    const { libp2p, clock, logger } = this.#c
+    this.#rejoin.stop()
+    this.#cancelSweep?.()
+    this.#stopped.abort(new RookeryError('HOST_STOPPED', 'the node stops', { kind: 'unavailable' }))
+    const gaveUp = Promise.withResolvers<'late'>()
+    const cancel = clock.after(STOP_TIMEOUT_MS, () => gaveUp.resolve('late'))
+    const ended = await Promise.race([
+      Promise.resolve(libp2p.stop()).then(
+        () => 'stopped' as const,
+        (error: unknown) => {
+          logger.warn({ error: String(error) }, 'libp2p did not stop cleanly')
+          return 'stopped' as const
+        }
+      ),
+      gaveUp.promise
+    ])
+    cancel()
+    if (ended === 'late') {
+      for (const connection of libp2p.getConnections()) connection.abort(new Error('the node stops'))
+      logger.warn({ afterMs: STOP_TIMEOUT_MS }, 'libp2p did not stop in time and was left')
+    }
+    this.#peerListeners.clear()
+    this.#addressListeners.clear()
+  }
+
+  #checkRunning(): void {
+    if (this.#stopped.signal.aborted) throw this.#stopped.signal.reason
+  }
+
+  #byteStream(stream: Stream, connection: Connection): ByteStream {
+    return new Libp2pByteStream(stream, connectionInfo(connection), this.#c.clock)
+  }
+
+  /** One listener on the caller's signal and one on ours, gone again with `release`; libp2p hangs its many on the inner one. */
+  #scope(signal: AbortSignal | undefined): { signal: AbortSignal; release(): void } {
+    const controller = new AbortController()
+    setMaxListeners(0, controller.signal)
+    const sources = [signal, this.#stopped.signal]
+    const abort = () => controller.abort(sources.find((source) => source?.aborted === true)?.reason)
+    for (const source of sources) source?.addEventListener('abort', abort, { once: true })
+    if (sources.some((source) => source?.aborted === true)) abort()
+    return {
+      signal: controller.signal,
+      release() {
+        for (const source of sources) source?.removeEventListener('abort', abort)
+      }
+    }
+  }
+
+  #candidates(): { peer: string; addrs: readonly string[]; origin: 'bootstrap' | 'remembered' }[] {
+    const fromList = this.#init.bootstrap.map((entry) => ({ ...entry, origin: 'bootstrap' as const }))
+    const named = new Set(fromList.map(({ peer }) => peer).concat(this.peer))
+    const remembered = this.#c.peers.list().filter(({ peer }) => !named.has(peer))
+    return [...fromList, ...remembered.map((entry) => ({ ...entry, origin: 'remembered' as const }))]
+  }
+
+  #onConnect(id: PeerId): void {
+    const peer = id.toString()
+    this.#tell({ kind: 'connect', peer })
+    void this.#remember(id).catch((error: unknown) => this.#c.logger.debug({ peer, error: String(error) }, 'a peer was not remembered'))
+  }
+
+  /** Dialled addresses only: where an inbound connection came from is a port nobody listens on. */
+  async #remember(id: PeerId): Promise<void> {
+    const outbound = this.#c.libp2p.getConnections(id).filter((connection) => connection.direction === 'outbound')
+    const addrs = outbound.map((connection) => withoutPeer(connection.remoteAddr.toString()))
+    await this.#c.peers.met(id.toString(), this.#init.isPublic ? addrs.filter((addr) => isPublicAddr(multiaddr(addr))) : addrs)
+  }
+
+  #onDisconnect(id: PeerId): void {
+    this.#tell({ kind: 'disconnect', peer: id.toString() })
+    if (!this.#stopped.signal.aborted && this.peers().length === 0) this.#rejoin.isolated()
+  }
+
+  #tell(event: { kind: 'connect' | 'disconnect'; peer: string }): void {
+    for (const listener of [...this.#peerListeners]) {
+      try {
+        listener(event)
+      } catch (error) {
+        this.#c.logger.error({ error: String(error) }, 'a peer listener failed')
+      }
+    }
+  }
+
+  #onAddresses(): void {
+    const now = this.addresses().join()
+    if (now === this.#addressesTold || this.#stopped.signal.aborted) return
+    this.#addressesTold = now
+    for (const listener of [...this.#addressListeners]) {
+      try {
+        listener()
+      } catch (error) {
+        this.#c.logger.error({ error: String(error) }, 'an address listener failed')
+      }
+    }
+  }
+
+  #scheduleSweep(): void {
+    this.#cancelSweep = this.#c.clock.after(SWEEP_INTERVAL_MS, () => {
+      this.#c.datastore.sweep()
+      this.#scheduleSweep()
+    })
+  }
+}
+
+function parsePeer(text: string): PeerId {
+  try {
+    return peerIdFromString(text)
+  } catch (cause) {
+    throw new RookeryError('PEER_INVALID', `"${text.slice(0, 80)}" is no PeerId`, {
+      kind: 'usage',
+      field: 'peer',
+      value: text.slice(0, 80),
+      cause
+    })
+  }
+}
+
+function isName(error: unknown, ...names: string[]): boolean {
+  return error instanceof Error && names.includes(error.name)
+}
+
+function named(error: unknown, target: PeerAddress, protocol: string): unknown {
+  if (error instanceof RookeryError) return error
+  if (isName(error, 'UnsupportedProtocolError')) {
+    return new RookeryError('PROTOCOL_UNSUPPORTED', `the peer does not speak ${protocol}`, {
+      kind: 'unavailable',
+      field: 'protocol',
+      value: protocol,
+      cause: error
+    })
+  }
+  if (isName(error, 'TooManyOutboundProtocolStreamsError')) {
+    return new RookeryError('STREAM_LIMIT', `too many open streams of ${protocol} to this peer`, {
+      kind: 'unavailable',
+      data: { streamsMax: OUTBOUND_STREAMS_MAX },
+      cause: error
+    })
+  }
+  return new RookeryError('DIAL_FAILED', `cannot reach ${target.peer}: ${error instanceof Error ? error.message : String(error)}`, {
+    kind: 'unavailable',
+    field: 'peer',
+    value: target.peer,
+    data: { addrs: [...target.addrs] },
+    remedy: 'check that the peer runs and that one of its addresses can be reached from here',
+    cause: error
+  })
+}

@@ -1,0 +1,232 @@
+import type { Connection, Stream, StreamCloseEvent, StreamMessageEvent } from '@libp2p/interface'
+import { Uint8ArrayList } from 'uint8arraylist'
+import { RookeryError } from '../errors.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { ByteStream, ConnectionInfo } from './byte-stream.ts'
+import { transportOf } from './multiaddrs.ts'
+
+/** Unread bytes that a stream holds; above it the transport is paused. A longer read makes room for exactly itself. */
+export const BUFFER_BYTES_MAX = 262_144
+/** Bytes that may wait behind the transport's write under way; they go out together in the next. */
+export const WRITE_AHEAD_BYTES_MAX = 65_536
+/** A peer that neither takes our last bytes nor ends its side within this time loses the stream. */
+const CLOSE_TIMEOUT_MS = 5_000
+
+interface Reading {
+  readonly length: number
+  resolve(bytes: Uint8Array): void
+  reject(error: unknown): void
+}
+
+/** {@link ByteStream} over an event-driven libp2p stream. */
+export class Libp2pByteStream implements ByteStream {
+  readonly protocol: string
+  readonly connection: ConnectionInfo
+  readonly closed: Promise<void>
+  readonly #stream: Stream
+  readonly #clock: Clock
+  readonly #unread = new Uint8ArrayList()
+  #reading: Reading | undefined
+  #ended = false
+  #failure: RookeryError | undefined
+  #resuming = false
+  readonly #drained = new Set<() => void>()
+
+  constructor(stream: Stream, connection: ConnectionInfo, clock: Clock) {
+    this.#stream = stream
+    this.#clock = clock
+    this.protocol = stream.protocol
+    this.connection = connection
+    const gone = Promise.withResolvers<void>()
+    this.closed = gone.promise
+    const onMessage = (event: StreamMessageEvent) => {
+      this.#unread.append(event.data)
+      this.#settle()
+    }
+    const onEnd = () => {
+      this.#ended = true
+      this.#settle()
+    }
+    const wake = () => {
+      for (const waiting of [...this.#drained]) waiting()
+    }
+    const onClose = (event: StreamCloseEvent) => {
+      if (event.error !== undefined) this.#failure ??= reset(event.error)
+      else if (stream.readBufferLength === 0) this.#ended = true
+      stream.removeEventListener('close', onClose)
+      stream.removeEventListener('drain', wake)
+      wake()
+      gone.resolve()
+      this.#settle()
+    }
+    stream.addEventListener('end', onEnd)
+    stream.addEventListener('close', onClose)
+    stream.addEventListener('drain', wake)
+    stream.addEventListener('message', onMessage)
+    if (stream.readableEnded) this.#ended = true
+    if (stream.status !== 'open' && stream.status !== 'closing') {
+      if (stream.status !== 'closed') this.#failure = reset(undefined)
+      gone.resolve()
+    }
+  }
+
+  async read(length: number, options: { signal?: AbortSignal } = {}): Promise<Uint8Array> {
+    if (this.#reading !== undefined) throw new TypeError('a read of this stream is under way')
+    if (!Number.isSafeInteger(length) || length < 0) throw new TypeError(`${length} is no length`)
+    const { signal } = options
+    signal?.throwIfAborted()
+    if (length === 0) return new Uint8Array(0)
+    if (this.#unread.byteLength >= length) return this.#take(length)
+    const aborted = () => {
+      const reading = this.#reading
+      this.#reading = undefined
+      reading?.reject(signal?.reason)
+    }
+    try {
+      return await new Promise<Uint8Array>((resolve, reject) => {
+        this.#reading = { length, resolve, reject }
+        signal?.addEventListener('abort', aborted, { once: true })
+        this.#settle()
+      })
+    } finally {
+      signal?.removeEventListener('abort', aborted)
+    }
+  }
+
+  #take(length: number): Uint8Array {
+    const bytes = this.#unread.subarray(0, length)
+    this.#unread.consume(length)
+    if (this.#unread.byteLength < BUFFER_BYTES_MAX) this.#flow()
+    return bytes
+  }
+
+  /** Serves the reader under way if it can be served, fails it if it never can, and opens or shuts the tap. */
+  #settle(): void {
+    const reading = this.#reading
+    if (reading !== undefined) {
+      if (this.#unread.byteLength >= reading.length) {
+        this.#reading = undefined
+        const bytes = this.#unread.subarray(0, reading.length)
+        this.#unread.consume(reading.length)
+        reading.resolve(bytes)
+      } else if (this.#failure !== undefined || this.#ended) {
+        this.#reading = undefined
+        reading.reject(this.#failure ?? this.#endedBefore(reading.length))
+      }
+    }
+    this.#flow()
+  }
+
+  #flow(): void {
+    if (this.#resuming || this.#ended || this.#failure !== undefined) return
+    const stream = this.#stream
+    const room = Math.max(BUFFER_BYTES_MAX, this.#reading?.length ?? 0)
+    // pausing inside the transport's own resume would be undone by it: the loop looks again once that returned
+    this.#resuming = true
+    try {
+      while (stream.readStatus === 'paused' && this.#unread.byteLength < room) stream.resume()
+      if (stream.readStatus === 'readable' && this.#unread.byteLength >= room) stream.pause()
+    } finally {
+      this.#resuming = false
+    }
+  }
+
+  #endedBefore(length: number): RookeryError {
+    return new RookeryError('STREAM_ENDED', `the peer ended the stream, ${this.#unread.byteLength} of ${length} bytes came`, {
+      kind: 'unavailable',
+      data: { received: this.#unread.byteLength, wanted: length }
+    })
+  }
+
+  async write(bytes: Uint8Array, options: { signal?: AbortSignal } = {}): Promise<void> {
+    const { signal } = options
+    signal?.throwIfAborted()
+    if (this.#failure !== undefined) throw this.#failure
+    if (bytes.length === 0) return
+    let taken: boolean
+    try {
+      taken = this.#stream.send(bytes)
+    } catch (cause) {
+      throw this.#failure ?? reset(cause)
+    }
+    if (taken) return
+    while (this.#stream.writeBufferLength > WRITE_AHEAD_BYTES_MAX) await this.#drain(signal)
+    this.#checkWritable()
+  }
+
+  #checkWritable(): void {
+    if (this.#failure !== undefined) throw this.#failure
+    if (this.#stream.remoteReadStatus === 'closed') throw reset(undefined)
+  }
+
+  #drain(signal: AbortSignal | undefined): Promise<void> {
+    return new Promise<void>((resolve, reject) => {
+      const finish = () => {
+        this.#drained.delete(woken)
+        signal?.removeEventListener('abort', aborted)
+      }
+      const aborted = () => {
+        finish()
+        reject(signal?.reason)
+      }
+      const woken = () => {
+        finish()
+        resolve()
+      }
+      this.#drained.add(woken)
+      signal?.addEventListener('abort', aborted, { once: true })
+      if (this.#failure !== undefined) woken()
+    }).then(() => {
+      if (this.#failure !== undefined) throw this.#failure
+    })
+  }
+
+  async closeWrite(): Promise<void> {
+    try {
+      await this.#stream.close()
+    } catch (cause) {
+      throw this.#failure ?? reset(cause)
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#isGone()) return
+    const cancel = this.#clock.after(CLOSE_TIMEOUT_MS, () => this.reset(new Error('the peer did not let go of the stream')))
+    void this.closed.then(cancel)
+    this.#unread.consume(this.#unread.byteLength)
+    try {
+      await Promise.all([this.#stream.close(), this.#stream.closeRead()])
+    } catch (error) {
+      this.reset(error instanceof Error ? error : new Error('the stream failed while it closed'))
+    }
+  }
+
+  reset(reason: Error): void {
+    if (this.#isGone()) return
+    this.#failure ??= reset(reason)
+    this.#stream.abort(reason)
+    this.#settle()
+  }
+
+  #isGone(): boolean {
+    const { status } = this.#stream
+    return status !== 'open' && status !== 'closing'
+  }
+}
+
+function reset(cause: unknown): RookeryError {
+  return new RookeryError('STREAM_RESET', 'the stream was dropped', { kind: 'unavailable', ...(cause === undefined ? {} : { cause }) })
+}
+
+/** The facts about a connection as they were when it opened. */
+export function connectionInfo(connection: Connection): ConnectionInfo {
+  const remoteAddr = connection.remoteAddr.toString()
+  return {
+    id: connection.id,
+    peer: connection.remotePeer.toString(),
+    remoteAddr,
+    transport: transportOf(remoteAddr),
+    direction: connection.direction,
+    abort: (reason) => connection.abort(reason)
+  }
+}

@@ -1,0 +1,230 @@
+import type {
+  Connection,
+  MultiaddrConnection,
+  Stream,
+  StreamMuxer,
+  StreamMuxerEvents,
+  StreamMuxerFactory,
+  StreamMuxerStatus,
+  Transport,
+  Upgrader,
+  UpgraderWithoutEncryptionOptions
+} from '@libp2p/interface'
+import { TypedEventEmitter } from '@libp2p/interface'
+import { AbstractStream, type AbstractStreamInit, type SendResult } from '@libp2p/utils'
+import type { Uint8ArrayList } from 'uint8arraylist'
+
+/** Bytes asked of the native stream at once: one call costs more than the bytes it brings, so small reads bound the throughput. */
+const READ_BYTES = 65_536
+
+/** What the native QUIC connection and stream offer to a muxer. */
+interface NativeStream {
+  id(): string
+  read(bytesMax: number): Promise<Uint8Array | null | undefined>
+  write(bytes: Uint8Array): Promise<void>
+  finishWrite(): Promise<void>
+  resetWrite(): Promise<void>
+  stopRead(): Promise<void>
+}
+
+interface NativeConnection {
+  id(): string
+  outboundStream(): Promise<NativeStream>
+  inboundStream(): Promise<NativeStream>
+}
+
+type LogSource = { forComponent(name: string): AbstractStreamInit['log'] }
+
+/**
+ * Gives libp2p's QUIC transport our own muxer over its native connections. The packaged one reads 4 KiB a call, goes on reading while a
+ * stream is paused, and tells a reset as a clean end; ours reads 64 KiB, leaves unread bytes to QUIC's flow control, and tells both apart.
+ */
+export function withOwnMuxer(transport: Transport): Transport {
+  const dial = transport.dial.bind(transport)
+  const createListener = transport.createListener.bind(transport)
+  transport.dial = (ma, options) => dial(ma, { ...options, upgrader: withMuxer(options.upgrader) })
+  transport.createListener = (options) => createListener({ ...options, upgrader: withMuxer(options.upgrader) })
+  return transport
+}
+
+function withMuxer(upgrader: Upgrader): Upgrader {
+  return {
+    upgradeOutbound: (maConn: MultiaddrConnection, options: UpgraderWithoutEncryptionOptions): Promise<Connection> =>
+      upgrader.upgradeOutbound(maConn, replaceMuxer(options)),
+    upgradeInbound: (maConn: MultiaddrConnection, options: UpgraderWithoutEncryptionOptions): Promise<void> =>
+      upgrader.upgradeInbound(maConn, replaceMuxer(options)),
+    createInboundAbortSignal: (signal) => upgrader.createInboundAbortSignal(signal),
+    getStreamMuxers: () => upgrader.getStreamMuxers(),
+    getConnectionEncrypters: () => upgrader.getConnectionEncrypters()
+  }
+}
+
+function replaceMuxer(options: UpgraderWithoutEncryptionOptions): UpgraderWithoutEncryptionOptions {
+  const init = (options.muxerFactory as (StreamMuxerFactory & { init?: { connection: NativeConnection; logger: LogSource } }) | undefined)
+    ?.init
+  if (init === undefined) return options
+  return {
+    ...options,
+    muxerFactory: {
+      protocol: 'quic',
+      createStreamMuxer: (maConn) => new QuicMuxer(init.connection, init.logger, maConn as MultiaddrConnection)
+    }
+  }
+}
+
+class QuicMuxer extends TypedEventEmitter<StreamMuxerEvents> implements StreamMuxer {
+  readonly protocol = 'quic'
+  streams: Stream[] = []
+  status: StreamMuxerStatus = 'open'
+  readonly #connection: NativeConnection
+  readonly #logger: LogSource
+
+  constructor(connection: NativeConnection, logger: LogSource, maConn: MultiaddrConnection) {
+    super()
+    this.#connection = connection
+    this.#logger = logger
+    maConn.addEventListener('close', () => this.abort(new Error('the connection closed')), { once: true })
+    void this.#accept()
+  }
+
+  async #accept(): Promise<void> {
+    while (this.status === 'open') {
+      let native: NativeStream
+      try {
+        native = await this.#connection.inboundStream()
+      } catch {
+        return // the connection is gone; its own close event ends the streams
+      }
+      if (this.status !== 'open') return discard(native)
+      this.safeDispatchEvent('stream', { detail: this.#adopt(native, 'inbound') })
+    }
+  }
+
+  /** Waits while the peer's limit of concurrent streams is reached, until the signal fires. */
+  async createStream(options: { signal?: AbortSignal } = {}): Promise<Stream> {
+    const { signal } = options
+    signal?.throwIfAborted()
+    const opening = this.#connection.outboundStream()
+    const native = await new Promise<NativeStream>((resolve, reject) => {
+      const aborted = () => reject(signal?.reason)
+      signal?.addEventListener('abort', aborted, { once: true })
+      opening.then(resolve, reject).finally(() => signal?.removeEventListener('abort', aborted))
+    }).catch((error: unknown) => {
+      opening.then(discard, () => {})
+      throw error
+    })
+    if (this.status !== 'open') {
+      discard(native)
+      throw new Error(`the connection is ${this.status}`)
+    }
+    return this.#adopt(native, 'outbound')
+  }
+
+  #adopt(native: NativeStream, direction: 'inbound' | 'outbound'): Stream {
+    const stream = new QuicStream(native, { id: native.id(), direction, log: this.#logger.forComponent(`libp2p:quic:stream:${direction}`) })
+    this.streams.push(stream)
+    stream.addEventListener(
+      'close',
+      () => {
+        const at = this.streams.indexOf(stream)
+        if (at !== -1) this.streams.splice(at, 1)
+      },
+      { once: true }
+    )
+    return stream
+  }
+
+  async close(options?: { signal?: AbortSignal }): Promise<void> {
+    if (this.status !== 'open') return
+    this.status = 'closing'
+    await Promise.allSettled(this.streams.map((stream) => stream.close(options)))
+    this.#end(new Error('the connection closes'))
+  }
+
+  abort(error: Error): void {
+    if (this.status !== 'closed') this.#end(error)
+  }
+
+  #end(error: Error): void {
+    this.status = 'closed'
+    for (const stream of [...this.streams]) stream.abort(error)
+    this.streams = []
+  }
+}
+
+class QuicStream extends AbstractStream {
+  readonly #native: NativeStream
+  #resume: (() => void) | undefined
+
+  constructor(native: NativeStream, init: AbstractStreamInit) {
+    super(init)
+    this.#native = native
+    void this.#read()
+  }
+
+  override sendData(data: Uint8ArrayList): SendResult {
+    this.#native.write(data.subarray()).then(
+      () => this.safeDispatchEvent('drain'),
+      () => this.#writeRefused()
+    )
+    return { sentBytes: data.byteLength, canSendMore: false }
+  }
+
+  /** The peer reads no more (or is gone): what it has sent stays readable. */
+  #writeRefused(): void {
+    if (this.status !== 'open' && this.status !== 'closing') return
+    this.onRemoteCloseRead()
+    this.writeStatus = 'closed'
+    this.safeDispatchEvent('drain')
+    if (this.remoteWriteStatus === 'closed') this.onTransportClosed()
+  }
+
+  override sendReset(): void {
+    this.#resume?.()
+    discard(this.#native)
+  }
+
+  override async sendCloseWrite(): Promise<void> {
+    if (this.remoteReadStatus !== 'closed') await this.#native.finishWrite()
+  }
+
+  override async sendCloseRead(): Promise<void> {
+    this.#resume?.()
+    void this.#native.stopRead().catch(() => {})
+  }
+
+  override sendPause(): void {
+    // the read loop stops by itself, QUIC's flow control does the rest
+  }
+
+  override sendResume(): void {
+    if (this.readStatus !== 'paused') this.#resume?.()
+  }
+
+  async #read(): Promise<void> {
+    try {
+      for (;;) {
+        while (this.readStatus === 'paused' && this.status !== 'aborted') {
+          await new Promise<void>((resolve) => {
+            this.#resume = resolve
+          })
+          this.#resume = undefined
+        }
+        const chunk = await this.#native.read(READ_BYTES)
+        if (chunk === null || chunk === undefined) return this.onRemoteCloseWrite()
+        this.onData(chunk)
+      }
+    } catch {
+      if (this.readStatus === 'closing' || this.readStatus === 'closed') this.onRemoteCloseWrite()
+      else if (this.status === 'open' || this.status === 'closing') {
+        void this.#native.resetWrite().catch(() => {})
+        this.onRemoteReset()
+      }
+    }
+  }
+}
+
+function discard(native: NativeStream): void {
+  void native.resetWrite().catch(() => {})
+  void native.stopRead().catch(() => {})
+}
