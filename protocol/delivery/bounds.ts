@@ -1,10 +1,20 @@
-/** Bounds of one agent's asleep queue by default (OD-29): 500 messages, 2 MiB, 50 pending a peer, 7 days. */
-export const QUEUE_BOUNDS_DEFAULT = {
+/** Bounds of one agent's asleep queue (OD-24 … OD-27); published in card and status (OD-30). */
+export interface QueueBounds {
+  messagesMax: number
+  /** over the stored objects' bytes */
+  bytesMax: number
+  /** pending messages of one verified principal */
+  messagesPerPeerMax: number
+  ttlMaxMs: number
+}
+
+/** OD-29: 500 messages, 2 MiB, 50 pending a peer, 7 days. */
+export const QUEUE_BOUNDS_DEFAULT: Readonly<QueueBounds> = {
   messagesMax: 500,
   bytesMax: 2 * 1_048_576,
   messagesPerPeerMax: 50,
   ttlMaxMs: 7 * 86_400_000
-} as const
+}
 
 /** Which bound of an asleep queue an attempt met (OD-47). */
 export const QUEUE_FULL_KINDS = ['peer', 'messages', 'bytes'] as const
@@ -23,7 +33,7 @@ export interface QueueLoad {
  */
 export function judgeBounds(
   load: QueueLoad,
-  bounds: { messagesMax: number; bytesMax: number; messagesPerPeerMax: number },
+  bounds: Omit<QueueBounds, 'ttlMaxMs'>,
   size: { bytes: number; objectBytesMax: number }
 ): 'fits' | QueueFullKind | 'too-large' {
   if (load.peerMessages >= bounds.messagesPerPeerMax) return 'peer'

@@ -62,6 +62,11 @@ function asleep(queues: boolean, untilMs: number | undefined, nowMs: number): Re
   return { state: 'asleep', queues, retryAfterSec: Math.ceil((untilMs - nowMs) / 1_000) }
 }
 
+/** Whether an agent of this setting keeps messages at all: the answer to a deposit that crosses with waking up does not hang on the instant. */
+export function keepsMessages(setting: ReachabilitySetting): boolean {
+  return (setting.mode === 'hourly_wake' || setting.mode === 'sleep') && setting.queueing !== 'off'
+}
+
 /** Open from `offsetSec` on, with it, for `openSec`, without the last instant; a window may reach over the end of its period. */
 export function isOpen(window: WakeWindow, nowMs: number): boolean {
   return sinceOpeningMs(window, nowMs) < window.openSec * 1_000

@@ -1,25 +1,19 @@
+import type { QueueBounds } from '../../protocol/delivery/bounds.ts'
 import type { EidHex } from '../../protocol/identity/eid.ts'
+import type { WriteOp } from '../store/store.ts'
 
-/** OD-24 … OD-29; published in card and status (OD-30). */
-export interface QueueBounds {
-  /** default 500 */
-  messagesMax: number
-  /** default 2 MiB, over the stored objects' bytes */
-  bytesMax: number
-  /** default 50 */
-  messagesPerPeerMax: number
-  /** default 7 days */
-  ttlMaxMs: number
-}
+export type { QueueBounds }
 
 export interface QueueRecord {
   /** sorts in order of arrival */
   key: string
   audience: EidHex
+  /** `object`: a governed object; `opaque`: a blob for a processor to come, which waits under TTL and bounds (OD-38) */
+  kind: 'object' | 'opaque'
   /** the verified principal that deposited it (OD-31) */
   principal: string
-  /** the governed object's name */
-  issuer: EidHex
+  /** the governed object's name; of an opaque blob no issuer, and the hash of its bytes */
+  issuer: EidHex | ''
   objectId: string
   /** the object's bytes, as they came */
   object: Uint8Array
@@ -44,15 +38,36 @@ export interface QueueUsage {
 /** What arrives for an agent that sleeps: bounded, on disk before it is promised, one per local agent (OD-22 … OD-30). */
 export interface AsleepQueue {
   /**
-   * Idempotent on (issuer, object id): the same bytes again get the same answer and no second count (G-02).
+   * Idempotent on (issuer, object id): the same bytes again get the same answer and no second count (G-02). A governed object is decoded and
+   * its times, audience and signature are checked first, so that nobody takes a name that is not theirs (G-12).
+   * @throws ProtocolError for an object that is malformed, not the issuer's, of the future or for another audience
    * @throws RookeryError `STORE_WRITE_FAILED`: nothing was queued, and nobody may say so (OD-22, OD-48)
    */
-  enqueue(input: { audience: EidHex; principal: string; object: Uint8Array; ttlMs?: number }): Promise<QueueAnswer>
+  enqueue(input: {
+    audience: EidHex
+    principal: string
+    object: Uint8Array
+    ttlMs?: number
+    kind?: QueueRecord['kind']
+  }): Promise<QueueAnswer>
   usage(audience: EidHex): Promise<QueueUsage>
   list(audience: EidHex, options?: { limit?: number }): Promise<QueueRecord[]>
   drop(audience: EidHex, key: string): Promise<boolean>
   /** drops what has expired; called by a timer and before every bound is judged */
   sweep(): Promise<number>
+}
+
+/** The removal of a record as part of another commit: perform `ops`, then call `done` to release what it counted. */
+export interface Removal {
+  readonly ops: readonly WriteOp[]
+  done(): void
+}
+
+/** What a drain needs beyond the port: records one by one, and removal inside the commit of their effect (G-15). */
+export interface DrainableQueue extends AsleepQueue {
+  /** In order of arrival, after `afterKey`; damaged rows are set aside on the way. */
+  records(audience: EidHex, options?: { afterKey?: string }): AsyncIterable<QueueRecord>
+  removal(record: QueueRecord): Removal
 }
 
 /** What became of one record when its agent woke. */

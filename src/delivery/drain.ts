@@ -1,0 +1,227 @@
+import { fromUtf8, toHex } from '../../protocol/bytes.ts'
+import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import { decodeObject, type GovernedObject, openObject, PURPOSE_A2A_MESSAGE, verifyObject } from '../../protocol/delivery/object.ts'
+import { ProtocolError } from '../../protocol/errors.ts'
+import { type EidHex, eidHex } from '../../protocol/identity/eid.ts'
+import { RookeryError } from '../errors.ts'
+import type { LocalAgent } from '../identity/agent.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Logger } from '../platform/logger.ts'
+import type { Store } from '../store/store.ts'
+import type { JsonObject, Todos } from '../tasks/todo.ts'
+import type { DrainableQueue, DrainEvent, DrainReport, QueueRecord } from './asleep-queue.ts'
+import type { ClockGuard } from './clock-guard.ts'
+import type { ReplayCache } from './replay-cache.ts'
+
+/** Effects a second when an agent wakes, so that a full queue does not fall on it at once. */
+export const DRAIN_PER_SEC_DEFAULT = 200
+/** Events kept for a report; a caller that wants every one passes `onEvent`. */
+export const DRAIN_EVENTS_MAX = 1_000
+/** What a drain can act on; records of any other purpose wait for a processor that knows them (OD-38). */
+export const KNOWN_PURPOSES: readonly string[] = [PURPOSE_A2A_MESSAGE]
+
+export interface DrainComponents {
+  queue: DrainableQueue
+  replay: ReplayCache
+  clockGuard: ClockGuard
+  todos: Pick<Todos, 'create'>
+  store: Store
+  crypto: CryptoProvider
+  clock: Clock
+  logger: Logger
+}
+
+export interface DrainInit {
+  /** what the agent takes now, whatever it took when the record came (OD-34); default: every known purpose */
+  allowsPurpose?: (agent: LocalAgent, purpose: string) => boolean
+  /**
+   * Whether work made of this message may run by itself. `none` only where the agent's policy says that no skill it may reach has a
+   * consequential effect; default: always `needed` (OD-40).
+   */
+  approvalFor?: (agent: LocalAgent, message: JsonObject) => 'needed' | 'none'
+  perSecMax?: number
+}
+
+export interface DrainOptions {
+  signal?: AbortSignal
+  onEvent?: (event: DrainEvent) => void
+}
+
+type Verdict = Omit<DrainEvent, 'key' | 'objectId'>
+
+/**
+ * Hands over what waited for an agent, in order of arrival, each record validated again at the clock of now: time, audience, signature,
+ * key, purpose, replay (OD-33 … OD-36). What fails is discarded and holds up nothing; what is accepted leaves the queue, enters the replay
+ * cache and becomes a Todo in one synced commit (G-15: effectively once).
+ */
+export class Drain {
+  readonly #components: DrainComponents
+  readonly #init: Required<DrainInit>
+  /** one drain an agent: a second call joins the first */
+  readonly #running = new Map<EidHex, Promise<DrainReport>>()
+
+  constructor(components: DrainComponents, init: DrainInit = {}) {
+    this.#components = components
+    this.#init = {
+      allowsPurpose: init.allowsPurpose ?? (() => true),
+      approvalFor: init.approvalFor ?? (() => 'needed'),
+      perSecMax: init.perSecMax ?? DRAIN_PER_SEC_DEFAULT
+    }
+  }
+
+  /**
+   * @returns what became of each record; `held` and nothing done while the clock reads too early (G-10)
+   * @throws RookeryError `STORE_WRITE_FAILED`: what was not committed is still queued; or the signal's reason, between two records
+   */
+  drain(agent: LocalAgent, options: DrainOptions = {}): Promise<DrainReport> {
+    const running = this.#running.get(agent.eidHex)
+    if (running !== undefined) return running
+    const drain = this.#drain(agent, options).finally(() => this.#running.delete(agent.eidHex))
+    this.#running.set(agent.eidHex, drain)
+    return drain
+  }
+
+  async #drain(agent: LocalAgent, { signal, onEvent }: DrainOptions): Promise<DrainReport> {
+    const { queue, clockGuard, logger } = this.#components
+    const report: DrainReport = { accepted: 0, discarded: 0, waiting: 0, events: [] }
+    const held = clockGuard.held()
+    if (held !== undefined) {
+      logger.warn({ agent: agent.name }, `the drain is held: ${held}`)
+      return { ...report, held }
+    }
+    await clockGuard.persist()
+    const pace = this.#pace()
+    let afterKey: string | undefined
+    for (let seen = 1; seen > 0; ) {
+      seen = 0
+      for await (const record of queue.records(agent.eidHex, afterKey === undefined ? {} : { afterKey })) {
+        signal?.throwIfAborted()
+        seen++
+        afterKey = record.key
+        const verdict = await this.#settle(agent, record)
+        const event: DrainEvent = { key: record.key, objectId: record.objectId, ...verdict }
+        if (verdict.outcome === 'accepted') report.accepted++
+        else if (verdict.outcome === 'waits') report.waiting++
+        else report.discarded++
+        if (report.events.length < DRAIN_EVENTS_MAX) report.events.push(event)
+        onEvent?.(event)
+        if (verdict.outcome === 'accepted') await pace(signal)
+      }
+    }
+    return report
+  }
+
+  async #settle(agent: LocalAgent, record: QueueRecord): Promise<Verdict> {
+    const nowMs = this.#components.clockGuard.now()
+    if (record.expiresAtMs <= nowMs) return this.#discard(record, { outcome: 'expired', reason: 'OBJECT_EXPIRED' })
+    if (record.kind === 'opaque') return { outcome: 'waits' }
+    let object: GovernedObject
+    let message: JsonObject
+    try {
+      object = decodeObject(record.object, { bytesMax: record.object.length })
+      verifyObject(this.#components.crypto, object, { nowMs, audience: agent.eid })
+      if (!KNOWN_PURPOSES.includes(object.purpose)) return { outcome: 'waits', reason: 'OBJECT_PURPOSE' }
+      const plaintext = await openObject(
+        this.#components.crypto,
+        object,
+        (kidHex) => agent.mailboxSecret(kidHex),
+        (purpose) => this.#init.allowsPurpose(agent, purpose)
+      )
+      message = messageOf(plaintext)
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error
+      // Only our own clock, stepped back within the allowed skew, can make a stored object one of the future: time mends it.
+      if (error.code === 'OBJECT_FUTURE') return { outcome: 'waits', reason: error.code }
+      return this.#discard(record, { outcome: error.code === 'OBJECT_EXPIRED' ? 'expired' : 'invalid', reason: error.code })
+    }
+    return this.#accept(agent, record, object, message, nowMs)
+  }
+
+  async #accept(agent: LocalAgent, record: QueueRecord, object: GovernedObject, message: JsonObject, nowMs: number): Promise<Verdict> {
+    const { queue, replay, clockGuard, todos, store } = this.#components
+    const issuer = eidHex(object.issuer)
+    const claim = await replay.claim(issuer, toHex(object.id), object.expiresAtMs, nowMs)
+    if (claim === 'seen') return this.#discard(record, { outcome: 'replayed', reason: 'OBJECT_REPLAYED' })
+    if (claim === 'full') return { outcome: 'waits', reason: 'REPLAY_CACHE_FULL' }
+    if (claim === 'beyond') return this.#discard(record, { outcome: 'invalid', reason: 'OBJECT_LIFETIME' })
+    const removal = queue.removal(record)
+    const clockOps = clockGuard.ops()
+    const alongside = [...removal.ops, ...claim.ops, ...clockOps]
+    const done = () => {
+      removal.done()
+      claim.done()
+      clockGuard.written(clockOps)
+    }
+    try {
+      const { todo, created } = await todos.create({
+        agent: agent.eidHex,
+        caller: { id: `eid:${issuer}`, eid: issuer },
+        message,
+        door: 'asleep-queue',
+        alongside,
+        ...(this.#init.approvalFor(agent, message) === 'none' ? {} : { approval: 'needed' as const })
+      })
+      // The same message came in by another door before: it has had its effect, so only the record and the name are left to write.
+      if (!created) await store.commit(alongside)
+      done()
+      return created ? { outcome: 'accepted', todo: todo.id } : { outcome: 'replayed', reason: 'TODO_EXISTS', todo: todo.id }
+    } catch (error) {
+      claim.abandon()
+      if (!(error instanceof RookeryError) || error.kind === 'storage') throw error
+      return this.#discard(record, { outcome: 'invalid', reason: error.code })
+    }
+  }
+
+  async #discard(record: QueueRecord, verdict: Verdict): Promise<Verdict> {
+    const removal = this.#components.queue.removal(record)
+    await this.#components.store.commit(removal.ops)
+    removal.done()
+    return verdict
+  }
+
+  /** After every `perSecMax` effects, waits for the second they began in to pass. */
+  #pace(): (signal: AbortSignal | undefined) => Promise<void> {
+    const { clock } = this.#components
+    let startedMs = clock.monotonicMs()
+    let effects = 0
+    return async (signal) => {
+      effects++
+      if (effects < this.#init.perSecMax) return
+      const restMs = startedMs + 1_000 - clock.monotonicMs()
+      if (restMs > 0) await clock.sleep(restMs, signal === undefined ? {} : { signal })
+      startedMs = clock.monotonicMs()
+      effects = 0
+    }
+  }
+}
+
+/**
+ * The A2A Message inside `{"method":"SendMessage","params":{"message":…}}`. Its finer rules are the task store's.
+ * @throws ProtocolError `UTF8_INVALID`, `FIELD_INVALID`
+ */
+function messageOf(plaintext: Uint8Array): JsonObject {
+  let request: unknown
+  try {
+    request = JSON.parse(fromUtf8(plaintext))
+  } catch (cause) {
+    if (cause instanceof ProtocolError) throw cause
+    throw new ProtocolError('FIELD_INVALID', 'the sealed request is not JSON', { cause, field: 'plaintext' })
+  }
+  const { method, params } = asObject(request, 'plaintext')
+  if (method !== 'SendMessage' && method !== 'SendStreamingMessage') {
+    throw new ProtocolError('FIELD_INVALID', 'the sealed request is no SendMessage', { field: 'plaintext.method' })
+  }
+  const message = asObject(asObject(params, 'plaintext.params').message, 'plaintext.params.message')
+  const { messageId, role, parts } = message
+  if (typeof messageId !== 'string' || messageId.length === 0 || role !== 'ROLE_USER' || !Array.isArray(parts) || parts.length === 0) {
+    throw new ProtocolError('FIELD_INVALID', 'the sealed message lacks its id, role or parts', { field: 'plaintext.params.message' })
+  }
+  return message
+}
+
+function asObject(value: unknown, field: string): JsonObject {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new ProtocolError('FIELD_INVALID', `${field} is not an object`, { field })
+  }
+  return value as JsonObject
+}

@@ -1,0 +1,149 @@
+import {
+  decodeMailboxMessage,
+  encodeMailboxMessage,
+  MAILBOX_CHANNEL,
+  MAILBOX_KIND,
+  type MailboxMessage
+} from '../../protocol/delivery/mailbox.ts'
+import { ProtocolError } from '../../protocol/errors.ts'
+import { RookeryError } from '../errors.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Inbound, Session } from '../sessions/session.ts'
+
+/** Deposits of ours that wait for an answer; above it the next is refused here. */
+export const DEPOSITS_PENDING_MAX = 256
+/** Answers under way to the peer; above it we take no further deposit until one is acknowledged. */
+export const ANSWERS_PENDING_MAX = 64
+export const DEPOSIT_TIMEOUT_MS = 30_000
+
+export type MailboxAnswer = Exclude<MailboxMessage, { type: 'deposit' }>
+type Answer = Omit<Extract<MailboxMessage, { type: 'receipt' }>, 'request'> | Omit<Extract<MailboxMessage, { type: 'refusal' }>, 'request'>
+export type DepositHandler = (object: Uint8Array) => Promise<Answer>
+
+interface Pending {
+  resolve(answer: MailboxAnswer): void
+  reject(error: unknown): void
+}
+
+const channels = new WeakMap<Session, MailboxChannel>()
+
+/** The one mailbox channel of a session: both roles share it. */
+export function mailboxChannelOf(session: Session, clock: Clock): MailboxChannel {
+  let channel = channels.get(session)
+  if (channel === undefined) {
+    channel = new MailboxChannel(session, clock)
+    channels.set(session, channel)
+  }
+  return channel
+}
+
+/** Requests and answers over channel 2: deposits go out by number, answers come back by it. */
+export class MailboxChannel {
+  readonly #session: Session
+  readonly #clock: Clock
+  readonly #pending = new Map<number, Pending>()
+  readonly #answers = new Set<Promise<void>>()
+  #handler: DepositHandler | undefined
+  #nextRequest = 1
+  #ended: { reason: string } | undefined
+  /** items that were no mailbox message, or answers nobody waits for */
+  ignored = 0
+
+  constructor(session: Session, clock: Clock) {
+    this.#session = session
+    this.#clock = clock
+    session.onChannel(MAILBOX_CHANNEL, (item) => this.#take(item))
+    void session.closed.then((ended) => {
+      this.#ended = ended
+      for (const pending of this.#pending.values()) pending.reject(lost(ended.reason))
+      this.#pending.clear()
+    })
+  }
+
+  serve(handler: DepositHandler): void {
+    this.#handler = handler
+  }
+
+  /**
+   * @throws RookeryError `DEPOSITS_PENDING`, `RECEIPT_TIMEOUT`, `SESSION_LOST` (for the last two the outcome is unknown: send the same bytes
+   * again), what the session's `send` throws; or the signal's reason
+   */
+  async deposit(
+    object: Uint8Array,
+    { signal, timeoutMs = DEPOSIT_TIMEOUT_MS }: { signal?: AbortSignal; timeoutMs?: number } = {}
+  ): Promise<MailboxAnswer> {
+    signal?.throwIfAborted()
+    if (this.#ended !== undefined) throw lost(this.#ended.reason)
+    if (this.#pending.size >= DEPOSITS_PENDING_MAX) {
+      throw new RookeryError('DEPOSITS_PENDING', `${DEPOSITS_PENDING_MAX} deposits wait for an answer of this peer`, {
+        kind: 'unavailable',
+        remedy: 'wait for them, then send again'
+      })
+    }
+    const request = this.#nextRequest
+    this.#nextRequest = request === 0xffffffff ? 1 : request + 1
+    const { promise, resolve, reject } = Promise.withResolvers<MailboxAnswer>()
+    this.#pending.set(request, { resolve, reject })
+    const aborted = () => reject(signal?.reason)
+    signal?.addEventListener('abort', aborted, { once: true })
+    const cancel = this.#clock.after(timeoutMs, () =>
+      reject(
+        new RookeryError('RECEIPT_TIMEOUT', `no receipt came within ${timeoutMs} ms`, {
+          kind: 'timeout',
+          remedy: 'send the same message again: the same bytes get the same receipt'
+        })
+      )
+    )
+    const bytes = encodeMailboxMessage({ type: 'deposit', request, object })
+    this.#session.send(MAILBOX_CHANNEL, MAILBOX_KIND, bytes, signal === undefined ? {} : { signal }).catch(reject)
+    try {
+      return await promise
+    } finally {
+      cancel()
+      signal?.removeEventListener('abort', aborted)
+      this.#pending.delete(request)
+    }
+  }
+
+  async #take({ kind, payload }: Inbound): Promise<void> {
+    if (kind !== MAILBOX_KIND) return this.#ignore()
+    let message: MailboxMessage
+    try {
+      message = decodeMailboxMessage(payload)
+    } catch (error) {
+      if (error instanceof ProtocolError) return this.#ignore()
+      throw error
+    }
+    if (message.type !== 'deposit') {
+      const pending = this.#pending.get(message.request)
+      if (pending === undefined) return this.#ignore()
+      return pending.resolve(message)
+    }
+    if (this.#answers.size >= ANSWERS_PENDING_MAX) await Promise.race(this.#answers)
+    const answer: Answer =
+      this.#handler === undefined
+        ? { type: 'refusal', code: 'not-keeping', nowMs: this.#clock.nowMs() }
+        : await this.#handler(message.object)
+    this.#answer({ ...answer, request: message.request })
+  }
+
+  /** Not awaited by the item's handler: its effect is synced, and the peer may be waiting in a handler of its own. */
+  #answer(answer: MailboxAnswer): void {
+    const sent: Promise<void> = this.#session
+      .send(MAILBOX_CHANNEL, MAILBOX_KIND, encodeMailboxMessage(answer))
+      .catch(() => undefined) // a lost answer is asked for again with the same bytes
+      .finally(() => this.#answers.delete(sent))
+    this.#answers.add(sent)
+  }
+
+  #ignore(): void {
+    this.ignored++
+  }
+}
+
+function lost(reason: string): RookeryError {
+  return new RookeryError('SESSION_LOST', `the session ended before the receipt came: ${reason}`, {
+    kind: 'unavailable',
+    remedy: 'send the same message again: the same bytes get the same receipt'
+  })
+}

@@ -1,0 +1,86 @@
+import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import { DEPOSIT_OBJECT_BYTES_MAX, type MailboxRefusal, signReceipt } from '../../protocol/delivery/mailbox.ts'
+import { decodeObject } from '../../protocol/delivery/object.ts'
+import { keepsMessages } from '../../protocol/delivery/reachability.ts'
+import { ProtocolError } from '../../protocol/errors.ts'
+import { type EidHex, eidHex } from '../../protocol/identity/eid.ts'
+import { RookeryError } from '../errors.ts'
+import type { LocalAgent } from '../identity/agent.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Logger } from '../platform/logger.ts'
+import type { Session } from '../sessions/session.ts'
+import type { AsleepQueue, QueueAnswer, QueueRecord } from './asleep-queue.ts'
+import { mailboxChannelOf } from './mailbox-channel.ts'
+
+export interface MailboxServiceComponents {
+  queue: AsleepQueue
+  crypto: CryptoProvider
+  clock: Clock
+  logger: Logger
+  /** the agents that this node hosts */
+  agent: (eidHex: EidHex) => LocalAgent | undefined
+  /** whether an agent keeps messages at all; default: what its mode says */
+  keeps?: (agent: LocalAgent) => boolean
+  /** called after the synced write: an agent that is awake by now is drained at once */
+  onStored?: (agent: LocalAgent, record: QueueRecord) => void
+}
+
+/**
+ * Takes deposits for hosted agents over a session's mailbox channel. The depositor is the EID that the session proved; the receipt is
+ * signed after the synced write, by the EID that the depositor opened its session to (wire.md §7).
+ */
+export function serveMailbox(session: Session, components: MailboxServiceComponents): void {
+  const { crypto, clock } = components
+  const principal = `eid:${eidHex(session.remote)}`
+  mailboxChannelOf(session, clock).serve(async (object) => {
+    const answer = await deposit(components, principal, object)
+    if (!('record' in answer)) return { type: 'refusal', ...answer, nowMs: clock.nowMs() }
+    const { record } = answer
+    const decoded = decodeObject(object, { bytesMax: DEPOSIT_OBJECT_BYTES_MAX })
+    const receipt = signReceipt(session.local.signer, {
+      objectHash: crypto.sha256(object),
+      id: decoded.id,
+      issuer: decoded.issuer,
+      audience: decoded.audience,
+      storedUntilMs: record.expiresAtMs
+    })
+    return { type: 'receipt', receipt }
+  })
+}
+
+type Refused = Omit<MailboxRefusal, 'nowMs'>
+
+async function deposit(
+  components: MailboxServiceComponents,
+  principal: string,
+  object: Uint8Array
+): Promise<{ record: QueueRecord } | Refused> {
+  const { queue, logger, onStored } = components
+  const keeps = components.keeps ?? ((agent: LocalAgent) => keepsMessages(agent.reachability))
+  try {
+    if (object.length > DEPOSIT_OBJECT_BYTES_MAX) return { code: 'too-large' }
+    const audience = eidHex(decodeObject(object, { bytesMax: DEPOSIT_OBJECT_BYTES_MAX }).audience)
+    const agent = components.agent(audience)
+    if (agent === undefined || !keeps(agent)) return { code: 'not-keeping' }
+    const answer = await queue.enqueue({ audience, principal, object })
+    if (answer.status !== 'queued') return refusedBy(answer)
+    if (!answer.again) onStored?.(agent, answer.record)
+    return { record: answer.record }
+  } catch (error) {
+    if (error instanceof ProtocolError) return { code: 'invalid', reason: error.code }
+    const code = error instanceof RookeryError ? error.code : 'INTERNAL'
+    logger.error({ error, code }, 'a deposit could not be stored')
+    return { code: 'store-failed' }
+  }
+}
+
+function refusedBy(answer: Exclude<QueueAnswer, { status: 'queued' }>): Refused {
+  switch (answer.status) {
+    case 'full':
+      return { code: 'asleep_queue_full', kind: answer.kind }
+    case 'too-large':
+    case 'expired':
+    case 'conflict':
+      return { code: answer.status }
+  }
+}
