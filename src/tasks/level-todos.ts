@@ -10,7 +10,7 @@ import { canonicalJson } from './canonical-json.ts'
 import { KeyedLock } from './keyed-lock.ts'
 import { type OpenTodo, OpenTodos } from './open-todos.ts'
 import { mayFollow, stateClass } from './states.ts'
-import type { JsonObject, Todo, TodoCreate, TodoPage, TodoState, Todos } from './todo.ts'
+import type { JsonObject, Principal, Todo, TodoCreate, TodoPage, TodoState, Todos } from './todo.ts'
 import { TodoIndex } from './todo-index.ts'
 
 export interface TodosComponents {
@@ -109,36 +109,47 @@ export class LevelTodos implements Todos {
   }
 
   async create(input: TodoCreate): Promise<{ todo: Todo; created: boolean }> {
-    const messageId = input.message.messageId
-    if (typeof messageId !== 'string' || messageId === '') {
-      throw new RookeryError('MESSAGE_ID_MISSING', 'a message needs a messageId', { kind: 'usage', field: 'message.messageId' })
-    }
+    const { dedupKey, dedupName, digest } = this.#names(input)
     const taskId = textMember(input.message, 'taskId')
     const contextId = textMember(input.message, 'contextId')
-    const dedupKey = `a2a:${input.agent}:${input.caller.id}:${messageId}`
-    const { messageId: _, ...content } = input.message
-    const digest = this.#sha256(canonicalJson(content))
-    const dedupName = this.#sha256(dedupKey)
     const locks = [`dedup ${dedupName}`]
     if (taskId !== undefined) locks.push(`todo ${taskId}`)
     else if (contextId !== undefined) locks.push(`context ${contextId}`)
     return await this.#lock.run(locks, async () => {
-      const known = await this.#dedup.get(dedupName)
+      const known = await this.#known(dedupName, digest)
       if (known !== undefined) {
-        if (known.digest !== digest) {
-          throw new RookeryError('MESSAGE_ID_REUSED', `messageId "${messageId.slice(0, 80)}" was used for another message before`, {
-            kind: 'conflict',
-            field: 'message.messageId',
-            remedy: 'give every new message an id of its own; send the same message again only unchanged'
-          })
-        }
-        const todo = await this.#must(known.id)
         if (input.alongside !== undefined && input.alongside.length > 0) await this.#components.store.commit(input.alongside)
-        return { todo, created: false }
+        return { todo: known, created: false }
       }
       const dedupOp = (id: string) => this.#dedup.put(dedupName, { id, digest })
       if (taskId !== undefined) return { todo: await this.#append(taskId, contextId, input, dedupOp), created: false }
       return { todo: await this.#begin(contextId, input, dedupKey, digest, dedupOp), created: true }
+    })
+  }
+
+  async ofMessage(input: { agent: EidHex; caller: Principal; message: JsonObject }): Promise<Todo | undefined> {
+    const { dedupName, digest } = this.#names(input)
+    return await this.#known(dedupName, digest)
+  }
+
+  /** The dedup key, the name of its row and the digest of what came: scoped to agent and caller, so nobody can burn another's id. */
+  #names(input: { agent: EidHex; caller: Principal; message: JsonObject }): { dedupKey: string; dedupName: string; digest: string } {
+    const { messageId, ...content } = input.message
+    if (typeof messageId !== 'string' || messageId === '') {
+      throw new RookeryError('MESSAGE_ID_MISSING', 'a message needs a messageId', { kind: 'usage', field: 'message.messageId' })
+    }
+    const dedupKey = `a2a:${input.agent}:${input.caller.id}:${messageId}`
+    return { dedupKey, dedupName: this.#sha256(dedupKey), digest: this.#sha256(canonicalJson(content)) }
+  }
+
+  async #known(dedupName: string, digest: string): Promise<Todo | undefined> {
+    const row = await this.#dedup.get(dedupName)
+    if (row === undefined) return undefined
+    if (row.digest === digest) return await this.#must(row.id)
+    throw new RookeryError('MESSAGE_ID_REUSED', 'this messageId was used for another message before', {
+      kind: 'conflict',
+      field: 'message.messageId',
+      remedy: 'give every new message an id of its own; send the same message again only unchanged'
     })
   }
 

@@ -70,6 +70,8 @@ export interface Todos {
    */
   create(input: TodoCreate): Promise<{ todo: Todo; created: boolean }>
   get(id: string): Promise<Todo | undefined>
+  /** the Todo that this very message made or went into, if it came before @throws RookeryError `MESSAGE_ID_REUSED` */
+  ofMessage(input: { agent: EidHex; caller: Principal; message: JsonObject }): Promise<Todo | undefined>
   /** newest change first; `limit` 1 to 100, by default 50 @throws RookeryError `CURSOR_INVALID` */
   list(filter: { agent?: EidHex; caller?: string; state?: TodoState; limit?: number; cursor?: string }): Promise<TodoPage>
   /** the oldest pending one that needs no approval, leased to `holder` */

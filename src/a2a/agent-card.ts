@@ -1,0 +1,100 @@
+import { AgentCard } from '@a2a-js/sdk'
+
+import { OFFLINE_DELIVERY_EXTENSION_URI } from '../../protocol/delivery/refusals.ts'
+import type { QueueBounds } from '../delivery/asleep-queue.ts'
+import type { LocalAgent } from '../identity/agent.ts'
+import { canonicalJson } from '../tasks/canonical-json.ts'
+import type { JsonObject } from '../tasks/todo.ts'
+import { A2A_VERSION } from './service-parameters.ts'
+
+/** The custom binding of A2A over a Persistent State Session (wire.md §9); a breaking change takes a new URI. */
+export const PSS_BINDING_URI = 'rookery:binding/pss/v1'
+/** How long a card may be kept. */
+export const CARD_MAX_AGE_SEC = 300
+
+export interface Skill {
+  id: string
+  name: string
+  description: string
+  tags: string[]
+  examples?: string[]
+  inputModes?: string[]
+  outputModes?: string[]
+}
+
+export interface AgentCardInput {
+  agent: LocalAgent
+  skills: readonly Skill[]
+  /** version of the agent, and of the node where it has none */
+  version: string
+  /** where the JSON-RPC endpoint of this agent is reached from outside, whole */
+  rpcUrl: string
+  /** that the agent keeps what arrives while it sleeps, with these bounds; undefined in modes that never queue */
+  offline: { mode: string; bounds: QueueBounds } | undefined
+}
+
+/** The agent's card in ProtoJSON, from the settings in effect (OD-30, TD-29). */
+export function agentCard({ agent, skills, version, rpcUrl, offline }: AgentCardInput): JsonObject {
+  return {
+    name: agent.name,
+    description: agent.description === '' ? `The agent ${agent.name}` : agent.description,
+    version,
+    supportedInterfaces: [
+      { url: rpcUrl, protocolBinding: 'JSONRPC', protocolVersion: A2A_VERSION },
+      { url: `rookery:${agent.did}`, protocolBinding: PSS_BINDING_URI, protocolVersion: A2A_VERSION }
+    ],
+    capabilities: {
+      streaming: false,
+      pushNotifications: false,
+      extendedAgentCard: true,
+      ...(offline !== undefined ? { extensions: [offlineDelivery(offline)] } : {})
+    },
+    securitySchemes: {
+      bearer: { httpAuthSecurityScheme: { scheme: 'Bearer', description: 'The token of a local agent of the node that serves this card' } }
+    },
+    securityRequirements: [{ schemes: { bearer: {} } }],
+    defaultInputModes: ['text/plain', 'application/json', 'application/octet-stream'],
+    defaultOutputModes: ['text/plain', 'application/json'],
+    skills: skills.map((skill) => ({ ...skill }))
+  }
+}
+
+function offlineDelivery({ mode, bounds }: { mode: string; bounds: QueueBounds }): JsonObject {
+  return {
+    uri: OFFLINE_DELIVERY_EXTENSION_URI,
+    description: 'Messages that arrive while the agent sleeps are refused with 503 agent_asleep and kept until it wakes',
+    params: {
+      mode,
+      maxMessages: bounds.messagesMax,
+      maxBytes: bounds.bytesMax,
+      maxPerPeer: bounds.messagesPerPeerMax,
+      ttlSec: Math.floor(bounds.ttlMaxMs / 1_000)
+    }
+  }
+}
+
+/** A card with the URL that callers of this node use for its agent; the PSS interface stays as it is. */
+export function withRpcUrl(card: JsonObject, rpcUrl: string): JsonObject {
+  const interfaces = Array.isArray(card.supportedInterfaces) ? card.supportedInterfaces : []
+  const others = interfaces.filter(
+    (one) => typeof one === 'object' && one !== null && !Array.isArray(one) && one.protocolBinding === PSS_BINDING_URI
+  )
+  return { ...card, supportedInterfaces: [{ url: rpcUrl, protocolBinding: 'JSONRPC', protocolVersion: A2A_VERSION }, ...others] }
+}
+
+/** The SDK's object of a card in ProtoJSON. */
+export function cardFromJson(card: JsonObject): AgentCard {
+  return AgentCard.fromJSON(card)
+}
+
+/** The exact text that is served, and what an entity tag is made of. */
+export function cardText(card: JsonObject): string {
+  return canonicalJson(AgentCard.toJSON(AgentCard.fromJSON(card)) as JsonObject)
+}
+
+/**
+ * The endpoint of an agent under the node's public URL, whose path prefix appears exactly once, with or without a slash at its end (F026).
+ */
+export function rpcUrlOf(publicUrl: string, did: string): string {
+  return `${publicUrl.replace(/\/+$/, '')}/agents/${did}`
+}

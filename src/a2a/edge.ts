@@ -1,0 +1,376 @@
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { UnauthenticatedUser } from '@a2a-js/sdk/server'
+import { jsonRpcHandler } from '@a2a-js/sdk/server/express'
+import express, { type Express, type Request, type RequestHandler, type Response } from 'express'
+import { toHex, utf8 } from '../../protocol/bytes.ts'
+import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import { OFFLINE_DELIVERY_EXTENSION_URI, type Refusal, refusalFormOf, refusalResponse } from '../../protocol/delivery/refusals.ts'
+import { type Eid, type EidHex, eidFromDid, eidHex } from '../../protocol/identity/eid.ts'
+import { RookeryError } from '../errors.ts'
+import type { LocalAgent } from '../identity/agent.ts'
+import type { Logger } from '../platform/logger.ts'
+import type { Json, JsonObject } from '../tasks/todo.ts'
+import { A2aError, toA2aError } from './a2a-error.ts'
+import { CARD_MAX_AGE_SEC, cardText, rpcUrlOf, withRpcUrl } from './agent-card.ts'
+import { type Authenticate, checkBearer, principalOf } from './bearer.ts'
+import { bodyErrors, hostGuard, jsonOnly, readBody, sendError } from './http-guards.ts'
+import { checkEnvelope, idOf, type JsonRpcId, parseJson } from './json-rpc.ts'
+import type { KeepAsleep } from './keep-asleep.ts'
+import { legacyRequest } from './legacy-request.ts'
+import { DeliveryRefused, isSend, type LocalA2a } from './local-a2a.ts'
+import { type A2aMethod, checkMethod, checkParams, checkTenant } from './params.ts'
+import { Caller } from './request-handler.ts'
+import { checkVersion, isLegacy, readServiceParameters, type ServiceParameters } from './service-parameters.ts'
+
+/** Agents of other nodes, reached through sessions. */
+export interface RemoteAgents {
+  /** @throws A2aError, DeliveryRefused; or the signal's reason */
+  call(
+    from: LocalAgent,
+    to: Eid,
+    request: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
+    options: { signal: AbortSignal }
+  ): Promise<Json>
+  /** @throws A2aError */
+  card(from: LocalAgent, to: Eid, options: { signal: AbortSignal }): Promise<JsonObject>
+}
+
+export interface A2aEdgeComponents {
+  agents: { get(eid: EidHex): LocalAgent | undefined; defaultAgent(): LocalAgent | undefined }
+  local: LocalA2a
+  keep: KeepAsleep
+  authenticate: Authenticate
+  crypto: CryptoProvider
+  logger: Logger
+  remote?: RemoteAgents
+}
+
+export interface A2aEdgeSettings {
+  /** a loopback address */
+  host: string
+  /** 0 takes a free one */
+  port: number
+  /** where a gateway serves this edge, its path prefix included; default: the listening address */
+  publicUrl?: string
+  /** above it 413 */
+  bodyBytesMax: number
+  /** requests at work at a time; above it 429 */
+  requestsMax: number
+}
+
+export const A2A_EDGE_DEFAULTS: A2aEdgeSettings = { host: '127.0.0.1', port: 0, bodyBytesMax: 2 * 1_048_576, requestsMax: 256 }
+
+export interface A2aEdge {
+  /** without a slash at the end */
+  readonly url: string
+  readonly port: number
+  /** what the cards name */
+  readonly publicUrl: string
+  close(): Promise<void>
+}
+
+const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/
+
+/**
+ * Opens the HTTP edge: agent cards for anyone, JSON-RPC for the agents of this node.
+ * @throws RookeryError `NOT_LOOPBACK`, `PUBLIC_URL_INVALID`, `PORT_IN_USE`, `LISTEN_FAILED`
+ */
+export async function createA2aEdge(components: A2aEdgeComponents, settings: Partial<A2aEdgeSettings> = {}): Promise<A2aEdge> {
+  const edge = new HttpEdge(components, { ...A2A_EDGE_DEFAULTS, ...settings })
+  await edge.listen()
+  return edge
+}
+
+class HttpEdge implements A2aEdge {
+  readonly #components: A2aEdgeComponents
+  readonly #settings: A2aEdgeSettings
+  readonly #server: Server
+  readonly #stopping = new AbortController()
+  readonly #rpc = new WeakMap<LocalAgent, RequestHandler>()
+  #working = 0
+
+  constructor(components: A2aEdgeComponents, settings: A2aEdgeSettings) {
+    if (!LOOPBACK.test(settings.host)) {
+      throw new RookeryError('NOT_LOOPBACK', `the A2A edge listens on loopback only, not on ${settings.host}`, {
+        kind: 'config',
+        field: 'a2a.host',
+        value: settings.host,
+        remedy: 'use 127.0.0.1 or ::1, and a gateway with TLS in front for others'
+      })
+    }
+    if (settings.publicUrl !== undefined && !/^https?:\/\/[^?#]+$/.test(settings.publicUrl)) {
+      throw new RookeryError('PUBLIC_URL_INVALID', 'the public URL is an http or https URL without query and fragment', {
+        kind: 'config',
+        field: 'a2a.publicUrl',
+        value: settings.publicUrl
+      })
+    }
+    this.#components = components
+    this.#settings = settings
+    this.#server = createServer(this.#app())
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port
+  }
+
+  get url(): string {
+    const { host } = this.#settings
+    return `http://${host.includes(':') ? `[${host}]` : host}:${this.port}`
+  }
+
+  get publicUrl(): string {
+    return (this.#settings.publicUrl ?? this.url).replace(/\/+$/, '')
+  }
+
+  async listen(): Promise<void> {
+    const { host, port } = this.#settings
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', (cause: NodeJS.ErrnoException) => {
+        const used = cause.code === 'EADDRINUSE'
+        reject(
+          new RookeryError(used ? 'PORT_IN_USE' : 'LISTEN_FAILED', `the A2A edge cannot listen on ${host}:${port}: ${cause.message}`, {
+            kind: 'config',
+            field: 'a2a.port',
+            value: port,
+            remedy: used ? 'stop what holds the port, or set another one; 0 takes a free one' : 'set another address or port',
+            cause
+          })
+        )
+      })
+      this.#server.listen(port, host, resolve)
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#stopping.abort(new A2aError('INTERNAL_ERROR', 'the node is stopping'))
+    await new Promise<void>((resolve) => {
+      this.#server.close(() => resolve())
+      this.#server.closeIdleConnections()
+      // Those at work have been told to end; a client that reads nothing must not hold the node up.
+      setImmediate(() => setImmediate(() => this.#server.closeAllConnections()))
+    })
+  }
+
+  #app(): Express {
+    const app = express()
+    app.disable('x-powered-by')
+    app.disable('etag')
+    app.set('query parser', 'simple')
+    app.use(hostGuard(() => this.#settings.publicUrl))
+    const card = (find: (req: Request) => Eid) => this.#route((req, res) => this.#card(find(req), req, res))
+    app.get(
+      '/.well-known/agent-card.json',
+      card(() => this.#defaultAgent().eid)
+    )
+    app.get(
+      '/agents/:did/.well-known/agent-card.json',
+      card((req) => targetOf(req))
+    )
+    const read: RequestHandler[] = [this.#authenticated(), jsonOnly, readBody(this.#settings.bodyBytesMax)]
+    app.post(
+      '/',
+      read,
+      this.#route((req, res) => this.#rpcCall(this.#defaultAgent().eid, req, res))
+    )
+    app.post(
+      '/agents/:did',
+      read,
+      this.#route((req, res) => this.#rpcCall(targetOf(req), req, res))
+    )
+    app.use((_req, res) => {
+      res
+        .status(404)
+        .json({ error: 'not_found', message: 'POST JSON-RPC to /agents/<did:key>, GET /agents/<did:key>/.well-known/agent-card.json' })
+    })
+    app.use(bodyErrors(this.#settings.bodyBytesMax))
+    return app
+  }
+
+  #route(work: (req: Request, res: Response) => Promise<void>): RequestHandler {
+    return async (req, res) => {
+      try {
+        await work(req, res)
+      } catch (err) {
+        this.#fail(res, err, null)
+      }
+    }
+  }
+
+  #authenticated(): RequestHandler {
+    return (req, res, next) => {
+      try {
+        res.locals.from = checkBearer(req.headers.authorization, this.#components.authenticate)
+      } catch (err) {
+        // The body of a stranger is not read.
+        res.setHeader('Connection', 'close')
+        sendError(res, toA2aError(err))
+        return
+      }
+      next()
+    }
+  }
+
+  #defaultAgent(): LocalAgent {
+    const agent = this.#components.agents.defaultAgent()
+    if (agent === undefined) throw new A2aError('AGENT_UNKNOWN', 'this node has no agent: add one with `rookery agent add`')
+    return agent
+  }
+
+  async #card(target: Eid, req: Request, res: Response): Promise<void> {
+    const agent = this.#components.agents.get(eidHex(target))
+    let card: JsonObject
+    if (agent !== undefined) card = this.#components.local.card(agent)
+    else {
+      const { remote } = this.#components
+      if (remote === undefined) throw new A2aError('AGENT_UNKNOWN', 'no such agent on this node')
+      const foreign = await remote.card(this.#defaultAgent(), target, { signal: this.#gone(res) })
+      card = withRpcUrl(foreign, rpcUrlOf(this.publicUrl, String(req.params.did)))
+    }
+    const text = cardText(card)
+    const etag = `"${toHex(this.#components.crypto.sha256(utf8(text))).slice(0, 32)}"`
+    res.setHeader('ETag', etag)
+    res.setHeader('Cache-Control', `max-age=${CARD_MAX_AGE_SEC}`)
+    const known = (req.headers['if-none-match'] ?? '').split(',').map((one) => one.trim().replace(/^W\//, ''))
+    if (known.includes(etag) || known.includes('*')) res.status(304).end()
+    else res.status(200).type('application/json').send(text)
+  }
+
+  async #rpcCall(target: Eid, req: Request, res: Response): Promise<void> {
+    const from = res.locals.from as LocalAgent
+    const parameters = serviceParameters(req)
+    let id: JsonRpcId = null
+    if (this.#working >= this.#settings.requestsMax) {
+      throw new A2aError('RATE_LIMITED', `${this.#settings.requestsMax} requests are at work already`, { retryAfterSec: 1 })
+    }
+    this.#working++
+    try {
+      const body = parseJson(Buffer.isBuffer(req.body) ? req.body : new Uint8Array(0))
+      id = idOf(body)
+      const envelope = checkEnvelope(body)
+      const agent = this.#components.agents.get(eidHex(target))
+      // An older caller is understood only where an asleep agent is refused (G-03).
+      const asleep = agent !== undefined && this.#components.local.reachability(agent).state === 'asleep'
+      const asked = asleep && isLegacy(parameters) ? legacyRequest(envelope) : envelope
+      if (!(asleep && isLegacy(parameters) && isSend(asked.method))) checkVersion(parameters)
+      const method = checkMethod(asked.method)
+      checkParams(method, asked.params)
+      checkTenant(asked.params)
+      if (agent !== undefined) await this.#localCall(agent, from, { ...asked, method, parameters }, req, res)
+      else await this.#remoteCall(target, from, { id, method, params: asked.params, parameters }, res)
+    } catch (err) {
+      if (err instanceof DeliveryRefused) this.#refuse(res, err.refusal, parameters, id)
+      else this.#fail(res, err, id)
+    } finally {
+      this.#working--
+    }
+  }
+
+  async #localCall(
+    agent: LocalAgent,
+    from: LocalAgent,
+    call: { id: JsonRpcId; method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
+    req: Request,
+    res: Response
+  ): Promise<void> {
+    const { local, keep } = this.#components
+    const { method, params, parameters, id } = call
+    const principal = principalOf(from)
+    const wait = await local.admit(agent, { principal, method, params }, ({ retryAfterSec }) =>
+      keep({ from, to: agent, params, retryAfterSec })
+    )
+    const caller = new Caller({ principal, door: 'a2a-http', params, wait, signal: this.#gone(res) })
+    if (parameters.extensions.includes(OFFLINE_DELIVERY_EXTENSION_URI) && declares(local.card(agent), OFFLINE_DELIVERY_EXTENSION_URI)) {
+      res.setHeader('A2A-Extensions', OFFLINE_DELIVERY_EXTENSION_URI)
+    }
+    req.headers['a2a-version'] = parameters.version
+    req.body = { jsonrpc: '2.0', id, method, params }
+    res.locals.caller = caller
+    const send = res.json.bind(res)
+    res.json = (body) => {
+      res.json = send
+      if (caller.refused === undefined) return send(body)
+      sendError(res, caller.refused, id)
+      return res
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    res.once('close', resolve)
+    // The SDK's router answers POST / only.
+    req.url = '/'
+    this.#rpcOf(agent)(req, res, (err?: unknown) => reject(err ?? new TypeError('the SDK passed a checked request on')))
+    await promise
+  }
+
+  #rpcOf(agent: LocalAgent): RequestHandler {
+    let handler = this.#rpc.get(agent)
+    if (handler === undefined) {
+      handler = jsonRpcHandler({
+        requestHandler: this.#components.local.handler(agent),
+        userBuilder: async (req) => (req.res?.locals.caller as Caller | undefined) ?? new UnauthenticatedUser()
+      })
+      this.#rpc.set(agent, handler)
+    }
+    return handler
+  }
+
+  async #remoteCall(
+    to: Eid,
+    from: LocalAgent,
+    call: { id: JsonRpcId; method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
+    res: Response
+  ): Promise<void> {
+    const { remote } = this.#components
+    if (remote === undefined) throw new A2aError('AGENT_UNKNOWN', 'no such agent on this node')
+    const { id, ...request } = call
+    const result = await remote.call(from, to, request, { signal: this.#gone(res) })
+    res.status(200).json({ jsonrpc: '2.0', id, result })
+  }
+
+  /** Fires when the client has left or the edge closes: waiting ends, the work goes on. */
+  #gone(res: Response): AbortSignal {
+    const left = new AbortController()
+    res.once('close', () => left.abort(new A2aError('OUTCOME_UNKNOWN', 'the client left')))
+    return AbortSignal.any([left.signal, this.#stopping.signal])
+  }
+
+  #refuse(res: Response, refusal: Refusal, { version, extensions }: ServiceParameters, id: JsonRpcId): void {
+    if (res.headersSent) return
+    const { status, headers, body } = refusalResponse(refusal, refusalFormOf({ a2aVersion: version, extensions }), id)
+    res.status(status).set(headers).send(JSON.stringify(body))
+  }
+
+  #fail(res: Response, err: unknown, id: JsonRpcId): void {
+    const error = toA2aError(err)
+    if (error.reason === 'INTERNAL_ERROR' || error.reason === 'STORE_FAILED') {
+      this.#components.logger.error({ err: error.cause ?? err }, 'an A2A request failed')
+    }
+    sendError(res, error, id)
+  }
+}
+
+/** @throws A2aError `AGENT_UNKNOWN` */
+function targetOf(req: Request): Eid {
+  try {
+    return eidFromDid(String(req.params.did))
+  } catch (cause) {
+    throw new A2aError('AGENT_UNKNOWN', 'the path names no did:key of an Ed25519 key (did:key:z6Mk…)', {
+      metadata: { field: 'did' },
+      cause
+    })
+  }
+}
+
+/** The header wins over the query form (§3.6). */
+function serviceParameters(req: Request): ServiceParameters {
+  const query = Object.entries(req.query).find(([name]) => name.toLowerCase() === 'a2a-version')?.[1]
+  return readServiceParameters(req.header('a2a-version') || (typeof query === 'string' ? query : undefined), req.header('a2a-extensions'))
+}
+
+function declares(card: JsonObject, uri: string): boolean {
+  const capabilities = card.capabilities as JsonObject | undefined
+  const extensions = capabilities?.extensions
+  return (
+    Array.isArray(extensions) && extensions.some((one) => typeof one === 'object' && one !== null && !Array.isArray(one) && one.uri === uri)
+  )
+}

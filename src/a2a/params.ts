@@ -1,0 +1,128 @@
+import { z } from 'zod'
+import type { JsonObject } from '../tasks/todo.ts'
+import { A2aError, type FieldViolation, invalidParams } from './a2a-error.ts'
+import { isObject } from './json-rpc.ts'
+
+export const MESSAGE_ID_CHARS_MAX = 256
+const PARTS_MAX = 1_000
+const LIST_MAX = 100
+const VIOLATIONS_MAX = 16
+/** Standard base64, as ProtoJSON writes it, and the URL-safe kind, which its readers take as well. */
+const BASE64 = /^(?:[A-Za-z0-9+/]*={0,2}|[A-Za-z0-9_-]*={0,2})$/
+/** ProtoJSON UTC timestamps. */
+const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z$/
+
+const anyObject = z.looseObject({})
+const text = z.string()
+const count = z.number().int('is not a whole number').min(0, 'is negative').max(2_147_483_647)
+
+const part = z
+  .looseObject({
+    text: text.nullish(),
+    raw: z.string().regex(BASE64, 'is not base64').nullish(),
+    url: z.string().max(8_192).nullish(),
+    metadata: anyObject.nullish(),
+    filename: z.string().max(1_024).nullish(),
+    mediaType: z.string().max(256).nullish()
+  })
+  .superRefine((value, context) => {
+    const contents =
+      [value.text, value.raw, value.url].filter((one) => one !== undefined && one !== null).length + ('data' in value ? 1 : 0)
+    if (contents !== 1) {
+      context.addIssue({ code: 'custom', message: `has ${contents} contents, not exactly one of text, raw, url, data` })
+    }
+  })
+
+const message = z.looseObject({
+  messageId: z.string().min(1, 'is empty').max(MESSAGE_ID_CHARS_MAX),
+  contextId: z.string().max(128).nullish(),
+  taskId: z.string().max(128).nullish(),
+  role: z.literal('ROLE_USER', 'is not ROLE_USER'),
+  parts: z.array(part).min(1, 'is empty').max(PARTS_MAX),
+  metadata: anyObject.nullish(),
+  extensions: z.array(z.string().max(2_048)).max(LIST_MAX).nullish(),
+  referenceTaskIds: z.array(z.string().max(128)).max(LIST_MAX).nullish()
+})
+
+const sendMessage = z.looseObject({
+  message,
+  configuration: z
+    .looseObject({
+      acceptedOutputModes: z.array(z.string().max(256)).max(LIST_MAX).nullish(),
+      historyLength: count.nullish(),
+      returnImmediately: z.boolean().nullish(),
+      taskPushNotificationConfig: anyObject.nullish()
+    })
+    .nullish(),
+  metadata: anyObject.nullish()
+})
+
+const taskId = z.string().min(1, 'is empty').max(128)
+const TASK_STATES = ['SUBMITTED', 'WORKING', 'COMPLETED', 'FAILED', 'CANCELED', 'INPUT_REQUIRED', 'REJECTED', 'AUTH_REQUIRED'].map(
+  (state) => `TASK_STATE_${state}`
+)
+
+const pushConfig = z.looseObject({})
+const schemas = {
+  SendMessage: sendMessage,
+  SendStreamingMessage: sendMessage,
+  GetTask: z.looseObject({ id: taskId, historyLength: count.nullish() }),
+  CancelTask: z.looseObject({ id: taskId, metadata: anyObject.nullish() }),
+  SubscribeToTask: z.looseObject({ id: taskId }),
+  ListTasks: z.looseObject({
+    contextId: z.string().max(128).nullish(),
+    status: z.enum(TASK_STATES as [string, ...string[]]).nullish(),
+    pageSize: z.number().int().min(1, 'is not 1 to 100').max(100, 'is not 1 to 100').nullish(),
+    pageToken: z.string().max(1_024).nullish(),
+    historyLength: count.nullish(),
+    statusTimestampAfter: z.string().regex(TIMESTAMP, 'is not a UTC timestamp').nullish(),
+    includeArtifacts: z.boolean().nullish()
+  }),
+  CreateTaskPushNotificationConfig: pushConfig,
+  GetTaskPushNotificationConfig: pushConfig,
+  ListTaskPushNotificationConfigs: pushConfig,
+  DeleteTaskPushNotificationConfig: pushConfig,
+  GetExtendedAgentCard: z.looseObject({})
+} as const satisfies Record<string, z.ZodType>
+
+export type A2aMethod = keyof typeof schemas
+
+/** @throws A2aError `METHOD_NOT_FOUND` */
+export function checkMethod(method: string): A2aMethod {
+  if (Object.hasOwn(schemas, method)) return method as A2aMethod
+  throw new A2aError('METHOD_NOT_FOUND', `there is no method "${method.slice(0, 80)}" in A2A 1.0`)
+}
+
+/**
+ * Checks `params` as ProtoJSON of A2A 1.0; unknown members pass (§5.7).
+ * @throws A2aError `INVALID_PARAMS` whose violations name the members; `PUSH_NOTIFICATION_NOT_SUPPORTED` for a send that asks for them
+ */
+export function checkParams(method: A2aMethod, params: JsonObject): void {
+  const parsed = schemas[method].safeParse(params)
+  if (parsed.success) {
+    const configuration = params.configuration
+    if (isObject(configuration) && isObject(configuration.taskPushNotificationConfig)) {
+      throw new A2aError('PUSH_NOTIFICATION_NOT_SUPPORTED', 'push notifications are off: send without taskPushNotificationConfig')
+    }
+    return
+  }
+  const violations: FieldViolation[] = parsed.error.issues.slice(0, VIOLATIONS_MAX).map((issue) => ({
+    field: fieldPath(issue.path),
+    description: issue.message
+  }))
+  const [first] = violations
+  throw new A2aError('INVALID_PARAMS', `${first?.field}: ${first?.description}`, { violations })
+}
+
+/** Only one binding carries a tenant here: the URL names the agent. @throws A2aError `INVALID_PARAMS` */
+export function checkTenant(params: JsonObject): void {
+  if (params.tenant !== undefined && params.tenant !== null && params.tenant !== '') {
+    throw invalidParams('tenant', 'this node has no tenants: the URL names the agent')
+  }
+}
+
+function fieldPath(path: readonly PropertyKey[]): string {
+  let out = ''
+  for (const step of path) out += typeof step === 'number' ? `[${step}]` : `${out === '' ? '' : '.'}${String(step)}`
+  return out === '' ? 'params' : out
+}

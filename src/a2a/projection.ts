@@ -1,0 +1,90 @@
+import { Task } from '@a2a-js/sdk'
+import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
+import { isObject } from './json-rpc.ts'
+
+/** TD-09, G-57: what each state of a Todo is called outside. */
+export function taskState(state: TodoState): string {
+  switch (state) {
+    case 'pending':
+      return 'TASK_STATE_SUBMITTED'
+    case 'claimed':
+      return 'TASK_STATE_WORKING'
+    case 'input-required':
+      return 'TASK_STATE_INPUT_REQUIRED'
+    case 'auth-required':
+      return 'TASK_STATE_AUTH_REQUIRED'
+    case 'done':
+      return 'TASK_STATE_COMPLETED'
+    case 'failed':
+      return 'TASK_STATE_FAILED'
+    case 'canceled':
+      return 'TASK_STATE_CANCELED'
+    case 'rejected':
+      return 'TASK_STATE_REJECTED'
+    default: {
+      const unknown: never = state
+      throw new TypeError(`"${unknown}" is no state of a Todo`)
+    }
+  }
+}
+
+/** A Todo that was claimed once stays WORKING outside when its claim goes back (G-57). */
+export function shownState(todo: Todo): string {
+  return todo.state === 'pending' && todo.attempt > 0 ? 'TASK_STATE_WORKING' : taskState(todo.state)
+}
+
+export interface TaskViewOptions {
+  /** newest messages to show; undefined shows all, 0 leaves `history` out */
+  historyLength?: number | undefined
+  artifacts?: 'with' | 'without'
+}
+
+/**
+ * A Task in ProtoJSON, as a view of its Todo (TD-15); from the second attempt on its number stands in the metadata.
+ */
+export function taskJson(todo: Todo, { historyLength, artifacts = 'with' }: TaskViewOptions = {}): JsonObject {
+  const history = historyLength === undefined ? todo.history : historyLength === 0 ? [] : todo.history.slice(-historyLength)
+  const status: JsonObject = { state: shownState(todo), timestamp: new Date(todo.changedAtMs).toISOString() }
+  const message =
+    todo.statusMessage ?? (todo.state === 'failed' && todo.failure !== undefined ? reasonMessage(todo, todo.failure) : undefined)
+  if (message !== undefined) status.message = message
+  return {
+    id: todo.id,
+    contextId: todo.contextId,
+    status,
+    ...(artifacts === 'with' && todo.artifacts.length > 0 ? { artifacts: todo.artifacts } : {}),
+    ...(history.length > 0 ? { history } : {}),
+    ...(todo.attempt > 1 ? { metadata: { attempt: todo.attempt } } : {})
+  }
+}
+
+function reasonMessage(todo: Todo, reason: string): JsonObject {
+  return {
+    messageId: `${todo.id}-failure`,
+    contextId: todo.contextId,
+    taskId: todo.id,
+    role: 'ROLE_AGENT',
+    parts: [{ text: reason }]
+  }
+}
+
+/** The SDK's Task of a ProtoJSON one. Its reader loses `data: null`, which is put back. */
+export function taskFromJson(json: JsonObject): Task {
+  const task = Task.fromJSON(json)
+  const restore = (parts: { content?: unknown }[], raw: Json | undefined) => {
+    if (!Array.isArray(raw)) return
+    raw.forEach((part, at) => {
+      const target = parts[at]
+      if (target !== undefined && isObject(part) && part.data === null) target.content = { $case: 'data', value: null }
+    })
+  }
+  const each = (items: { parts: { content?: unknown }[] }[], raw: Json | undefined) => {
+    items.forEach((item, at) => {
+      const one = Array.isArray(raw) ? raw[at] : undefined
+      if (isObject(one)) restore(item.parts, one.parts)
+    })
+  }
+  each(task.history, json.history)
+  each(task.artifacts, json.artifacts)
+  return task
+}
