@@ -1,0 +1,77 @@
+import { equals, Reader, Writer } from '../bytes.ts'
+import { ProtocolError } from '../errors.ts'
+import { type ChainPoint, type ChannelHead, HASH_BYTES } from './chain.ts'
+
+const FLAG_ESE_LOST = 1
+const FLAGS_KNOWN = FLAG_ESE_LOST
+/** Channels of one direction of a session. */
+export const CHANNELS_MAX = 64
+
+/** Where a side stands as an exchange ends: what it has of the peer, what it sent, and the channels that are ahead of the run. */
+export interface Ready {
+  rx: ChainPoint
+  tx: ChainPoint
+  eseLost: boolean
+  heads: Map<number, ChannelHead>
+}
+
+/** rx seq u64 ‖ rx hash 32 ‖ tx seq u64 ‖ tx hash 32 ‖ u8 flags ‖ u8 count ‖ (channel u16 ‖ number u64 ‖ digest 32)*, channels rising. */
+export function encodeReady(ready: Ready): Uint8Array {
+  const writer = new Writer(82 + 42 * ready.heads.size)
+    .u64(ready.rx.seq)
+    .bytes(ready.rx.hash)
+    .u64(ready.tx.seq)
+    .bytes(ready.tx.hash)
+    .u8(ready.eseLost ? FLAG_ESE_LOST : 0)
+    .u8(ready.heads.size)
+  for (const [channel, head] of [...ready.heads].sort(([a], [b]) => a - b)) writer.u16(channel).u64(head.seq).bytes(head.digest)
+  return writer.finish()
+}
+
+/**
+ * @returns byte fields are views into `payload`
+ * @throws ProtocolError `TRUNCATED`, `TRAILING_BYTES`, `RANGE` (flags, count, a head not ahead of rx seq, channels not rising)
+ */
+export function decodeReady(payload: Uint8Array): Ready {
+  const reader = new Reader(payload)
+  const rx = { seq: reader.u64('rxSeq'), hash: reader.bytes(HASH_BYTES, 'rxHash') }
+  const tx = { seq: reader.u64('txSeq'), hash: reader.bytes(HASH_BYTES, 'txHash') }
+  const flags = reader.u8('flags')
+  if ((flags & ~FLAGS_KNOWN) !== 0) throw new ProtocolError('RANGE', `READY has unknown flags ${flags}`, { field: 'flags' })
+  const count = reader.u8('count')
+  if (count > CHANNELS_MAX) throw new ProtocolError('RANGE', `READY names ${count} channels, at most ${CHANNELS_MAX}`, { field: 'count' })
+  const heads = new Map<number, ChannelHead>()
+  let last = -1
+  for (let i = 0; i < count; i++) {
+    const channel = reader.u16('channel')
+    const head = { seq: reader.u64('number'), digest: reader.bytes(HASH_BYTES, 'digest') }
+    if (channel <= last) throw new ProtocolError('RANGE', `READY names channel ${channel} after ${last}`, { field: 'channel' })
+    if (head.seq <= rx.seq) {
+      throw new ProtocolError('RANGE', `READY's head of channel ${channel} is not ahead of rx seq`, { field: 'number' })
+    }
+    last = channel
+    heads.set(channel, head)
+  }
+  reader.end('READY')
+  return { rx, tx, eseLost: (flags & FLAG_ESE_LOST) !== 0, heads }
+}
+
+/**
+ * Compares the peer's READY with where this side stands when neither has anything unacknowledged: the same numbers, the same chains, no heads.
+ * @throws ProtocolError `SEQUENCE`, `HASH_MISMATCH`: the two have diverged
+ */
+export function checkReadyAgrees(ready: Ready, local: { tx: ChainPoint; rx: ChainPoint }): void {
+  if (ready.rx.seq !== local.tx.seq) {
+    throw new ProtocolError('SEQUENCE', `the peer holds ${ready.rx.seq} of our transactions, we sent ${local.tx.seq}`, { field: 'rxSeq' })
+  }
+  if (ready.tx.seq !== local.rx.seq) {
+    throw new ProtocolError('SEQUENCE', `the peer sent ${ready.tx.seq} transactions, we hold ${local.rx.seq}`, { field: 'txSeq' })
+  }
+  if (ready.heads.size > 0) throw new ProtocolError('SEQUENCE', 'the peer names heads ahead of what we sent', { field: 'heads' })
+  if (!equals(ready.rx.hash, local.tx.hash)) {
+    throw new ProtocolError('HASH_MISMATCH', 'the peer holds another chain of our transactions', { field: 'rxHash' })
+  }
+  if (!equals(ready.tx.hash, local.rx.hash)) {
+    throw new ProtocolError('HASH_MISMATCH', "the peer's chain is another than we hold", { field: 'txHash' })
+  }
+}

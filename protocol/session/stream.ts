@@ -1,0 +1,604 @@
+import { equals, wipe } from '../bytes.ts'
+import type { CryptoProvider, Signer } from '../crypto/provider.ts'
+import { ProtocolError } from '../errors.ts'
+import type { ChainPoint, ChannelHead } from './chain.ts'
+import { type CheckpointSubject, signCheckpoint, verifyCheckpoint } from './checkpoint.ts'
+import { type Established, wipeEstablished } from './established.ts'
+import { FLAG } from './flags.ts'
+import { FRAME } from './header.ts'
+import { encodeItems, ITEM_KINDS, type Item, isKnownTransaction, isTransaction, readItems } from './items.ts'
+import { CHANNELS_MAX, checkReadyAgrees, decodeReady, encodeReady } from './ready.ts'
+import { ReceiveSide } from './receive-side.ts'
+import { NO_HASH, RECORD_OVERHEAD_BYTES, type RecordType, readRecord, type SealedRecord, sealRecord } from './record.ts'
+import { type Outgoing, SendSide } from './send-side.ts'
+import { checkFinal, decodeTeardown, encodeTeardown, TEARDOWN_REASONS, type TeardownReason, teardownReasonName } from './teardown.ts'
+import { generationOf, REKEY_LIMITS, ReceiveKeys, type RekeyLimits, recordNonce, SendKeys } from './traffic-keys.ts'
+import { decodeWindow, encodeWindow } from './window.ts'
+
+/** The channel of control items, and the stream that carried the handshake. */
+export const CONTROL_CHANNEL = 0
+export const HANDSHAKE_STREAM = 0
+/** Streams on which a peer may send: one a channel. */
+export const STREAMS_MAX = CHANNELS_MAX + 1
+/** A longer ping gets no answer. */
+const PING_BYTES_MAX = 32
+
+export interface StreamTimes {
+  /** quiet for so long: ask */
+  pingAfterMs: number
+  /** nothing heard for so long: the epoch is over */
+  lostAfterMs: number
+  /** between two TEARDOWNs */
+  teardownRetryMs: number
+  /** after the first TEARDOWN, or without progress of what is flushed before it */
+  teardownLimitMs: number
+}
+
+export const STREAM_TIMES: StreamTimes = { pingAfterMs: 15_000, lostAfterMs: 30_000, teardownRetryMs: 10_000, teardownLimitMs: 30_000 }
+
+/** Where a session stands between two epochs. */
+export interface StreamCounters {
+  tx: ChainPoint
+  rx: ChainPoint
+  txHeads?: ReadonlyMap<number, ChannelHead>
+  rxHeads?: ReadonlyMap<number, ChannelHead>
+}
+
+export interface SessionStreamInit {
+  crypto: CryptoProvider
+  /** the stream takes over its keys and wipes them */
+  established: Established
+  /** signs for the local EID */
+  signer: Signer
+  /** monotonic, milliseconds */
+  nowMs: number
+  rekey?: RekeyLimits
+  times?: StreamTimes
+  /** absent: a new session, which begins at 0 and the chain secrets */
+  counters?: StreamCounters
+}
+
+export interface StreamClose {
+  /** a teardown reason's name, or `unanswered`, `revoked` */
+  reason: string
+  by: 'local' | 'peer'
+  /** what the peer did wrong */
+  error?: ProtocolError
+}
+
+/** What the driver is to do or to know. */
+export type StreamEffect<T> =
+  /** both READYs are there */
+  | { kind: 'ready' }
+  /** hand over; report `synced` (transactions) and `handled` afterwards */
+  | { kind: 'deliver'; channel: number; itemKind: number; seq: bigint | undefined; payload: Uint8Array }
+  /** a transaction of a kind without meaning here: no effect; report it, then `synced` and `handled` as for one with an effect */
+  | { kind: 'unknown'; channel: number; itemKind: number; seq: bigint; payload: Uint8Array }
+  /** the peer synced these; `upTo` and the sender's chain after it */
+  | { kind: 'acked'; items: Outgoing<T>[]; upTo: ChainPoint }
+  /** the peer closes: nothing new may start */
+  | { kind: 'closing'; reason: string }
+  /** over; a last frame of the control channel may still be pulled */
+  | { kind: 'closed'; close: StreamClose }
+  /** REVOCATION_PUBLISH came: reason u16 ‖ record */
+  | { kind: 'revocation'; payload: Uint8Array }
+  /** nothing was heard for too long: the epoch is over, the session is not */
+  | { kind: 'silent' }
+
+export interface OutgoingFrame<T> {
+  /** one whole record */
+  bytes: Uint8Array
+  /** live items inside; transactions are told by `acked` */
+  sent: Outgoing<T>[]
+  effects: StreamEffect<T>[]
+}
+
+interface Closing {
+  reason: number
+  by: 'local' | 'peer'
+  /** the peer's TEARDOWN is there, so ours carries FIN-ACK */
+  answers: boolean
+  tries: number
+  sendAtMs: number
+  /** until then the flush must move on, or FIN-ACK must come */
+  limitMs: number
+}
+
+/**
+ * One epoch of an established session (wire.md §6, DATA_STREAM): frames and the monotonic time in, frames and effects out.
+ * Frames are pulled by channel, so that the driver packs what waited while its last write was under way.
+ */
+export class SessionStream<T> {
+  readonly #init: SessionStreamInit
+  readonly #times: StreamTimes
+  readonly #sendKeys: SendKeys
+  readonly #receiveKeys: ReceiveKeys
+  readonly #send: SendSide<T>
+  readonly #receive: ReceiveSide
+  /** the last record number of each stream; at most STREAMS_MAX entries */
+  readonly #lastRec = new Map<number, bigint>()
+  /** which stream carries which channel, both ways; at most STREAMS_MAX entries */
+  readonly #streamOfChannel = new Map<number, number>()
+  readonly #channelOfStream = new Map<number, number>()
+  /** channels that we send on, and those of them that still owe the peer a record of the newest generation */
+  readonly #sending = new Set<number>()
+  readonly #announce = new Set<number>()
+  #phase: 'opening' | 'open' | 'closing' | 'closed' = 'opening'
+  #readySent = false
+  #readyReceived = false
+  #ackSent: bigint
+  #heardMs: number
+  #pinged = false
+  #pingOut = false
+  #pong: Uint8Array | undefined
+  #closing: Closing | undefined
+  #peerFinal = false
+  #lastFrame: 'fin-ack' | { abort: number } | undefined
+  /** records dropped because their number did not rise within their stream */
+  recordsDropped = 0
+  /** items from 0x80 without meaning here */
+  itemsIgnored = 0
+
+  constructor(init: SessionStreamInit) {
+    this.#init = init
+    this.#times = init.times ?? STREAM_TIMES
+    const { keys, role } = init.established
+    const [mine, theirs] = role === 'initiator' ? [keys.i2r, keys.r2i] : [keys.r2i, keys.i2r]
+    this.#sendKeys = new SendKeys(init.crypto, mine, init.rekey ?? REKEY_LIMITS, init.nowMs)
+    this.#receiveKeys = new ReceiveKeys(init.crypto, theirs)
+    const { tx, rx, txHeads, rxHeads } = init.counters ?? {
+      tx: { seq: 0n, hash: mine.chain.slice() },
+      rx: { seq: 0n, hash: theirs.chain.slice() }
+    }
+    this.#send = new SendSide(init.crypto, tx, txHeads)
+    this.#receive = new ReceiveSide(init.crypto, rx, rxHeads)
+    this.#ackSent = rx.seq
+    this.#heardMs = init.nowMs
+  }
+
+  get phase(): 'opening' | 'open' | 'closing' | 'closed' {
+    return this.#phase
+  }
+
+  get tx(): ChainPoint {
+    return this.#send.tx
+  }
+
+  get txAcked(): ChainPoint {
+    return this.#send.acked
+  }
+
+  get rx(): ChainPoint {
+    return this.#receive.run
+  }
+
+  /** The peer's transactions whose effect is synced, cumulative. */
+  get rxSynced(): bigint {
+    return this.#receive.acked
+  }
+
+  get duplicates(): number {
+    return this.#receive.duplicates
+  }
+
+  get generation(): number {
+    return this.#sendKeys.generation
+  }
+
+  get unacked() {
+    return this.#send.unacked
+  }
+
+  /** Where the next epoch takes up, once nothing is unacknowledged. */
+  counters(): StreamCounters {
+    return { tx: this.#send.tx, rx: this.#receive.run, txHeads: this.#send.heads(), rxHeads: this.#receive.heads }
+  }
+
+  // ── what the driver asks for ──
+
+  /** @throws ProtocolError `OUT_OF_ORDER` while closing, `RANGE` for channel 65 */
+  queue(channel: number, kind: number, payload: Uint8Array, tag: T): Outgoing<T> {
+    if (this.#phase === 'closing' || this.#phase === 'closed') {
+      throw new ProtocolError('OUT_OF_ORDER', 'the session is closing: nothing new starts')
+    }
+    return this.#send.queue(channel, kind, payload, tag)
+  }
+
+  /** @returns true when the item had not left yet and now never will */
+  cancel(item: Outgoing<T>): boolean {
+    if (item.state !== 'waiting') return item.state === 'cancelled'
+    item.state = 'cancelled'
+    return true
+  }
+
+  /** The effect of a transaction is synced. */
+  synced(seq: bigint): void {
+    this.#receive.synced(seq)
+  }
+
+  /** The application is done with a transaction or live item. */
+  handled(channel: number, payloadBytes: number): void {
+    this.#receive.handled(channel, payloadBytes)
+  }
+
+  waitingBytes(channel: number): number {
+    return this.#receive.waitingBytes(channel)
+  }
+
+  /** Everything outbound is flushed, then TEARDOWN goes out and is repeated until FIN-ACK comes (TRM-01 … TRM-04). */
+  close(reason: TeardownReason, nowMs: number): void {
+    if (this.#phase === 'opening') this.abort(reason)
+    if (this.#phase !== 'open') return
+    this.#phase = 'closing'
+    this.#closing = this.#newClosing(TEARDOWN_REASONS[reason], 'local', nowMs)
+  }
+
+  /** Breaks off: a TEARDOWN without final numbers may be pulled once, nothing else. */
+  abort(reason: TeardownReason): void {
+    if (this.#phase === 'closed') return
+    this.#phase = 'closed'
+    this.#lastFrame = { abort: TEARDOWN_REASONS[reason] }
+  }
+
+  /**
+   * Builds the REVOCATION_PUBLISH frame and destroys the keys before it is handed out.
+   * @param payload - reason u16 ‖ signed record
+   */
+  revoke(payload: Uint8Array, nowMs: number): Uint8Array {
+    const plaintext = encodeItems([{ kind: ITEM_KINDS.revocation, channel: CONTROL_CHANNEL, prev: undefined, payload }])
+    const frame = this.#seal(CONTROL_CHANNEL, FRAME.REVOCATION_PUBLISH, 0, { seq: 0n, hash: NO_HASH }, plaintext, nowMs)
+    this.#phase = 'closed'
+    this.wipe()
+    return frame
+  }
+
+  /** Everything that will never be acknowledged or sent, oldest first. */
+  abandon(): { unacked: Outgoing<T>[]; waiting: Outgoing<T>[] } {
+    return this.#send.abandon()
+  }
+
+  /** Overwrites the epoch's secrets; nothing may be sent or received afterwards. */
+  wipe(): void {
+    this.#phase = 'closed'
+    this.#lastFrame = undefined
+    this.#sendKeys.wipe()
+    this.#receiveKeys.wipe()
+    wipeEstablished(this.#init.established)
+  }
+
+  // ── time ──
+
+  /** When `tick` is to be called next, monotonic; undefined: not needed. */
+  get wakeAtMs(): number | undefined {
+    if (this.#phase === 'opening' || this.#phase === 'closed') return undefined
+    const silenceMs = this.#heardMs + (this.#pinged ? this.#times.lostAfterMs : this.#times.pingAfterMs)
+    if (this.#closing === undefined) return silenceMs
+    return Math.min(silenceMs, this.#closing.limitMs, this.#send.flushed ? this.#closing.sendAtMs : Number.POSITIVE_INFINITY)
+  }
+
+  tick(nowMs: number): StreamEffect<T>[] {
+    if (this.#phase === 'opening' || this.#phase === 'closed') return []
+    if (this.#closing !== undefined && nowMs >= this.#closing.limitMs) {
+      this.#phase = 'closed'
+      return [{ kind: 'closed', close: { reason: 'unanswered', by: this.#closing.by } }]
+    }
+    const quietMs = nowMs - this.#heardMs
+    if (quietMs >= this.#times.lostAfterMs) return [{ kind: 'silent' }]
+    if (quietMs >= this.#times.pingAfterMs) this.#pinged = true
+    return []
+  }
+
+  // ── frames out ──
+
+  /** Channels for which {@link next} has a frame now. */
+  channels(nowMs: number): number[] {
+    const ready = new Set<number>()
+    if (this.#controlDue(nowMs)) ready.add(CONTROL_CHANNEL)
+    if (this.#flowing) {
+      for (const channel of this.#send.ready()) ready.add(channel)
+      for (const channel of this.#announce) ready.add(channel)
+    }
+    return [...ready]
+  }
+
+  get #flowing(): boolean {
+    return (this.#phase === 'open' || this.#phase === 'closing') && this.#readyReceived && this.#readySent
+  }
+
+  #controlDue(nowMs: number): boolean {
+    if (this.#lastFrame !== undefined) return true
+    if (this.#phase === 'opening') return !this.#readySent
+    if (!this.#flowing) return false
+    this.#queueControl()
+    return this.#receive.acked > this.#ackSent || this.#teardownDue(nowMs)
+  }
+
+  #teardownDue(nowMs: number): boolean {
+    return this.#closing !== undefined && nowMs >= this.#closing.sendAtMs && this.#send.flushed
+  }
+
+  #queueControl(): void {
+    const control = (kind: number, payload: Uint8Array) => this.#send.queue(CONTROL_CHANNEL, kind, payload, undefined as T)
+    for (const grant of this.#receive.takeGrants()) control(ITEM_KINDS.window, encodeWindow(grant))
+    if (this.#pong !== undefined) control(ITEM_KINDS.pong, this.#pong)
+    this.#pong = undefined
+    if (this.#pinged && !this.#pingOut) {
+      this.#pingOut = true
+      control(ITEM_KINDS.ping, new Uint8Array(0))
+    }
+  }
+
+  /**
+   * The next record of a channel, with everything that waits there up to about 64 KiB.
+   * @throws ProtocolError `REKEY_REQUIRED`: the epoch's keys are used up
+   */
+  next(channel: number, nowMs: number): OutgoingFrame<T> | undefined {
+    if (channel === CONTROL_CHANNEL && this.#lastFrame !== undefined) return this.#nextLast(nowMs)
+    if (this.#phase === 'opening') return channel === CONTROL_CHANNEL && !this.#readySent ? this.#nextReady(nowMs) : undefined
+    if (!this.#flowing) return undefined
+    if (channel === CONTROL_CHANNEL) this.#queueControl()
+    const packed = this.#send.pack(channel)
+    if (packed !== undefined) {
+      const bytes = this.#seal(channel, FRAME.DATA_STREAM, 0, packed, packed.plaintext, nowMs)
+      return { bytes, sent: packed.unnumbered.filter(({ kind }) => kind === ITEM_KINDS.live), effects: [] }
+    }
+    if (channel === CONTROL_CHANNEL && this.#teardownDue(nowMs)) return this.#nextTeardown(nowMs)
+    if ((channel === CONTROL_CHANNEL && this.#receive.acked > this.#ackSent) || this.#announce.has(channel)) {
+      return { bytes: this.#control(channel, ITEM_KINDS.ack, new Uint8Array(0), nowMs), sent: [], effects: [] }
+    }
+    return undefined
+  }
+
+  #nextReady(nowMs: number): OutgoingFrame<T> {
+    const ready = { rx: this.#receive.run, tx: this.#send.tx, eseLost: false, heads: this.#receive.headsAhead() }
+    const bytes = this.#control(CONTROL_CHANNEL, ITEM_KINDS.ready, encodeReady(ready), nowMs)
+    this.#readySent = true
+    return { bytes, sent: [], effects: this.#openIfReady() }
+  }
+
+  #openIfReady(): StreamEffect<T>[] {
+    if (!this.#readySent || !this.#readyReceived || this.#phase !== 'opening') return []
+    this.#phase = 'open'
+    return [{ kind: 'ready' }]
+  }
+
+  #nextLast(nowMs: number): OutgoingFrame<T> {
+    const last = this.#lastFrame
+    this.#lastFrame = undefined
+    if (last === 'fin-ack' || last === undefined) return { bytes: this.#teardown(FLAG.FIN_ACK, nowMs), sent: [], effects: [] }
+    const payload = encodeTeardown({ reason: last.abort, final: undefined })
+    return { bytes: this.#teardownFrame(payload, 0, nowMs), sent: [], effects: [] }
+  }
+
+  #nextTeardown(nowMs: number): OutgoingFrame<T> {
+    const closing = this.#closing as Closing
+    if (closing.answers) {
+      this.#phase = 'closed'
+      const close: StreamClose = { reason: teardownReasonName(closing.reason), by: closing.by }
+      return { bytes: this.#teardown(FLAG.FIN_ACK, nowMs), sent: [], effects: [{ kind: 'closed', close }] }
+    }
+    if (closing.tries === 0) closing.limitMs = nowMs + this.#times.teardownLimitMs
+    closing.tries += 1
+    closing.sendAtMs = nowMs + this.#times.teardownRetryMs
+    return { bytes: this.#teardown(0, nowMs), sent: [], effects: [] }
+  }
+
+  #teardown(flags: number, nowMs: number): Uint8Array {
+    const { seq, hash } = this.#send.tx
+    const checkpoint = signCheckpoint(this.#subject('local'), { seq, hash }, this.#init.signer)
+    const payload = encodeTeardown({ reason: this.#closing?.reason ?? TEARDOWN_REASONS.done, final: { seq, hash, checkpoint } })
+    return this.#teardownFrame(payload, flags, nowMs)
+  }
+
+  #teardownFrame(payload: Uint8Array, flags: number, nowMs: number): Uint8Array {
+    const plaintext = encodeItems([{ kind: ITEM_KINDS.teardown, channel: CONTROL_CHANNEL, prev: undefined, payload }])
+    return this.#seal(CONTROL_CHANNEL, FRAME.TEARDOWN, flags, { seq: 0n, hash: NO_HASH }, plaintext, nowMs)
+  }
+
+  #control(channel: number, kind: number, payload: Uint8Array, nowMs: number): Uint8Array {
+    const plaintext = encodeItems([{ kind, channel, prev: undefined, payload }])
+    return this.#seal(channel, FRAME.DATA_STREAM, 0, { seq: 0n, hash: NO_HASH }, plaintext, nowMs)
+  }
+
+  #seal(channel: number, type: RecordType, flags: number, chain: ChainPoint, plaintext: Uint8Array, nowMs: number): Uint8Array {
+    const before = this.#sendKeys.generation
+    const { key, nonce, rec } = this.#sendKeys.take(plaintext.length + RECORD_OVERHEAD_BYTES, nowMs)
+    if (this.#sendKeys.generation !== before) for (const one of this.#sending) this.#announce.add(one)
+    this.#sending.add(channel)
+    this.#announce.delete(channel)
+    this.#ackSent = this.#receive.acked
+    const counters = { rec, seq: chain.seq, ack: this.#ackSent, hash: chain.hash }
+    const frame = sealRecord(
+      this.#init.crypto,
+      { type, flags, cookies: this.#init.established.cookies },
+      counters,
+      { key, nonce },
+      plaintext
+    )
+    wipe(nonce)
+    return frame
+  }
+
+  #subject(whose: 'local' | 'remote'): CheckpointSubject {
+    const { sid, epoch, role, localEid, remoteEid } = this.#init.established
+    const localDirection = role === 'initiator' ? 0 : 1
+    return whose === 'local'
+      ? { sid, epoch, direction: localDirection, eid: localEid }
+      : { sid, epoch, direction: localDirection === 0 ? 1 : 0, eid: remoteEid }
+  }
+
+  // ── frames in ──
+
+  /**
+   * Takes one whole frame from a stream. A peer that contradicts itself inside its own authenticated records closes the session (`closed` with
+   * VIOLATION); whatever cannot be a record of this session throws.
+   * @param stream - the driver's number of the stream; {@link HANDSHAKE_STREAM} for the one that carried the handshake
+   * @throws ProtocolError those of `readRecord`; `AEAD_OPEN`; `RANGE` (too many streams): the epoch is over, the session is not
+   */
+  receive(stream: number, frame: Uint8Array, nowMs: number): StreamEffect<T>[] {
+    const record = readRecord(frame, this.#init.established.cookies)
+    const last = this.#lastRec.get(stream)
+    if (last === undefined && this.#lastRec.size === STREAMS_MAX) {
+      throw new ProtocolError('RANGE', `a session has at most ${STREAMS_MAX} streams`, { field: 'stream' })
+    }
+    if (last !== undefined && record.counters.rec <= last) {
+      this.recordsDropped += 1
+      return []
+    }
+    const plaintext = this.#open(stream, record)
+    this.#lastRec.set(stream, record.counters.rec)
+    this.#heardMs = nowMs
+    this.#pinged = false
+    this.#pingOut = false
+    try {
+      return this.#takeRecord(stream, record, readItems(plaintext), nowMs)
+    } catch (error) {
+      if (!(error instanceof ProtocolError) || this.#phase === 'closed') throw error
+      const reason = this.#phase === 'opening' && error.code !== 'OUT_OF_ORDER' ? 'diverged' : 'violation'
+      this.abort(reason)
+      return [{ kind: 'closed', close: { reason, by: 'local', error } }]
+    }
+  }
+
+  #open(stream: number, { counters, aad, sealed }: SealedRecord): Uint8Array {
+    const generation = generationOf(counters.rec)
+    const keys = this.#receiveKeys.for(generation)
+    const plaintext = keys && this.#init.crypto.aead.open(keys.key, recordNonce(keys.iv, counters.rec), aad, sealed)
+    if (plaintext === undefined) throw new ProtocolError('AEAD_OPEN', `record ${counters.rec} does not open`)
+    this.#receiveKeys.opened(stream, generation)
+    return plaintext
+  }
+
+  #takeRecord(stream: number, record: SealedRecord, items: Item[], nowMs: number): StreamEffect<T>[] {
+    const first = items[0] as Item
+    if (record.type !== FRAME.DATA_STREAM) return this.#takeClosing(stream, record, items, nowMs)
+    if (this.#phase === 'closed') return []
+    this.#bind(stream, first.channel)
+    if (!this.#readyReceived) return this.#takeReady(items)
+    const effects: StreamEffect<T>[] = []
+    this.#takeAck(record.counters.ack, effects, nowMs)
+    if (this.#peerFinal && items.some(({ kind }) => isTransaction(kind))) {
+      throw new ProtocolError('OUT_OF_ORDER', 'the peer sends transactions after its TEARDOWN', { field: 'kind' })
+    }
+    for (const item of items) if (!isTransaction(item.kind) && item.kind !== ITEM_KINDS.live) this.#takeControl(item)
+    for (const { channel, kind, seq, payload } of this.#receive.accept(record.counters, items)) {
+      if (seq !== undefined && !isKnownTransaction(kind)) effects.push({ kind: 'unknown', channel, itemKind: kind, seq, payload })
+      else effects.push({ kind: 'deliver', channel, itemKind: kind, seq, payload })
+    }
+    return effects
+  }
+
+  /** A channel's items come on one stream, and a stream carries one channel. */
+  #bind(stream: number, channel: number): void {
+    const bound = this.#channelOfStream.get(stream)
+    const carrier = this.#streamOfChannel.get(channel)
+    if (bound === channel && carrier === stream) return
+    if (bound !== undefined || carrier !== undefined || (stream === HANDSHAKE_STREAM) !== (channel === CONTROL_CHANNEL)) {
+      throw new ProtocolError('OUT_OF_ORDER', `channel ${channel} does not belong to stream ${stream}`, { field: 'channel' })
+    }
+    this.#channelOfStream.set(stream, channel)
+    this.#streamOfChannel.set(channel, stream)
+  }
+
+  #takeReady(items: Item[]): StreamEffect<T>[] {
+    const [item] = items
+    if (item === undefined || items.length !== 1 || item.kind !== ITEM_KINDS.ready) {
+      throw new ProtocolError('OUT_OF_ORDER', "the peer's first record is not its READY alone", { field: 'kind' })
+    }
+    checkReadyAgrees(decodeReady(item.payload), { tx: this.#send.tx, rx: this.#receive.run })
+    this.#readyReceived = true
+    return this.#openIfReady()
+  }
+
+  #takeAck(ack: bigint, effects: StreamEffect<T>[], nowMs: number): void {
+    const items = this.#send.ack(ack)
+    if (items.length === 0) return
+    effects.push({ kind: 'acked', items, upTo: this.#send.acked })
+    if (this.#closing !== undefined && this.#closing.tries === 0) this.#closing.limitMs = nowMs + this.#times.teardownLimitMs
+  }
+
+  #takeControl(item: Item): void {
+    switch (item.kind) {
+      case ITEM_KINDS.ack:
+      case ITEM_KINDS.pong:
+        return
+      case ITEM_KINDS.ping:
+        if (item.payload.length <= PING_BYTES_MAX) this.#pong = item.payload.slice()
+        return
+      case ITEM_KINDS.window: {
+        const { channel, bytes } = decodeWindow(item.payload)
+        this.#send.grant(channel, Number(bytes))
+        return
+      }
+      case ITEM_KINDS.ready:
+      case ITEM_KINDS.teardown:
+      case ITEM_KINDS.revocation:
+        throw new ProtocolError('OUT_OF_ORDER', `item 0x${item.kind.toString(16)} has no place in this record`, { field: 'kind' })
+      default:
+        this.itemsIgnored += 1
+    }
+  }
+
+  #takeClosing(stream: number, record: SealedRecord, items: Item[], nowMs: number): StreamEffect<T>[] {
+    const [item] = items
+    const expected = record.type === FRAME.TEARDOWN ? ITEM_KINDS.teardown : ITEM_KINDS.revocation
+    if (
+      item === undefined ||
+      items.length !== 1 ||
+      item.kind !== expected ||
+      item.channel !== CONTROL_CHANNEL ||
+      stream !== HANDSHAKE_STREAM
+    ) {
+      throw new ProtocolError('OUT_OF_ORDER', 'a closing record holds something else than its one item', { field: 'kind' })
+    }
+    if (record.counters.seq !== 0n) throw new ProtocolError('SEQUENCE', 'a closing record numbers a transaction', { field: 'seq' })
+    if (record.type === FRAME.REVOCATION_PUBLISH) {
+      if (this.#phase === 'closed') return []
+      this.#phase = 'closed'
+      return [
+        { kind: 'revocation', payload: item.payload },
+        { kind: 'closed', close: { reason: 'revoked', by: 'peer' } }
+      ]
+    }
+    return this.#takeTeardown(item.payload, record, nowMs)
+  }
+
+  #takeTeardown(payload: Uint8Array, record: SealedRecord, nowMs: number): StreamEffect<T>[] {
+    const { reason, final } = decodeTeardown(payload)
+    if (this.#phase === 'closed') {
+      if (final !== undefined && !record.finAck && this.#closing !== undefined) this.#lastFrame = 'fin-ack'
+      return []
+    }
+    const name = teardownReasonName(reason)
+    if (final === undefined) {
+      this.#phase = 'closed'
+      return [{ kind: 'closed', close: { reason: name, by: 'peer' } }]
+    }
+    if (!this.#readyReceived) throw new ProtocolError('OUT_OF_ORDER', 'a TEARDOWN with final numbers before READY')
+    const effects: StreamEffect<T>[] = []
+    this.#takeAck(record.counters.ack, effects, nowMs)
+    checkFinal(final, this.#receive.run, equals)
+    const signed = verifyCheckpoint(this.#init.crypto, final.checkpoint, this.#subject('remote'))
+    checkFinal(signed, final, equals)
+    this.#peerFinal = true
+    const sent = this.#closing !== undefined && this.#closing.tries > 0
+    if (record.finAck && !sent) throw new ProtocolError('OUT_OF_ORDER', 'FIN-ACK answers no TEARDOWN')
+    if (sent) {
+      const { reason: own, by } = this.#closing as Closing
+      this.#phase = 'closed'
+      effects.push({ kind: 'closed', close: { reason: teardownReasonName(own), by } })
+      return effects
+    }
+    if (this.#closing === undefined) {
+      this.#phase = 'closing'
+      this.#closing = this.#newClosing(reason, 'peer', nowMs)
+      effects.push({ kind: 'closing', reason: name })
+    }
+    this.#closing.answers = true
+    return effects
+  }
+
+  #newClosing(reason: number, by: 'local' | 'peer', nowMs: number): Closing {
+    return { reason, by, answers: false, tries: 0, sendAtMs: nowMs, limitMs: nowMs + this.#times.teardownLimitMs }
+  }
+}
