@@ -131,6 +131,7 @@ export class Writer {
     this.#view = new DataView(this.#bytes.buffer)
   }
 
+  /** May replace `#view`: read that only after this. */
   #room(length: number): number {
     const at = this.#at
     const needed = at + length
@@ -145,23 +146,30 @@ export class Writer {
   }
 
   u8(value: number): this {
-    this.#view.setUint8(this.#room(1), checked(value, 0xff))
+    const fits = checked(value, 0xff)
+    const at = this.#room(1)
+    this.#view.setUint8(at, fits)
     return this
   }
 
   u16(value: number): this {
-    this.#view.setUint16(this.#room(2), checked(value, 0xffff))
+    const fits = checked(value, 0xffff)
+    const at = this.#room(2)
+    this.#view.setUint16(at, fits)
     return this
   }
 
   u32(value: number): this {
-    this.#view.setUint32(this.#room(4), checked(value, 0xffffffff))
+    const fits = checked(value, 0xffffffff)
+    const at = this.#room(4)
+    this.#view.setUint32(at, fits)
     return this
   }
 
   u64(value: bigint): this {
     if (value < 0n || value > 0xffffffffffffffffn) throw new RangeError(`${value} is no u64`)
-    this.#view.setBigUint64(this.#room(8), value)
+    const at = this.#room(8)
+    this.#view.setBigUint64(at, value)
     return this
   }
 
