@@ -51,6 +51,9 @@ export function decodeCbor(bytes: Uint8Array): CborValue {
   return value
 }
 
+const FALSE = 20
+const TRUE = 21
+
 /** Walks the heads only: hostile nesting must not reach a recursive decoder. */
 function checkDepth(bytes: Uint8Array): void {
   const left: number[] = [] // items still expected at each open level
@@ -75,6 +78,9 @@ function checkDepth(bytes: Uint8Array): void {
       if (left.length > CBOR_DEPTH_MAX) throw new ProtocolError('CBOR_INVALID', `nests deeper than ${CBOR_DEPTH_MAX}`)
       continue
     } else if (major === 6) throw new ProtocolError('CBOR_INVALID', 'tags are not allowed')
+    else if (major === 7 && info !== FALSE && info !== TRUE) {
+      throw new ProtocolError('CBOR_INVALID', 'floats, null and undefined are not allowed')
+    }
     while (left.length > 0) {
       const top = left.length - 1
       left[top] = (left[top] as number) - 1
