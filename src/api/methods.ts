@@ -1,3 +1,4 @@
+import { isAbsolute } from 'node:path'
 import { z } from 'zod'
 import { REACHABILITY_MODES, type ReachabilityMode, type WakeWindow } from '../../protocol/delivery/modes.ts'
 import type { DrainReport, QueueUsage } from '../delivery/asleep-queue.ts'
@@ -59,9 +60,17 @@ const agentName = z
   .string()
   .regex(AGENT_NAME, 'must be 1 to 32 characters of a-z, 0-9 and "-", the first no "-"; for example "weather-bot"')
 
-/** What a local agent does with a task: `echo` and `sha256` are built in, `manual` leaves it in the inbox for a person or a program. */
-export const HANDLERS = ['manual', 'echo', 'sha256'] as const
-export type HandlerName = (typeof HANDLERS)[number]
+/** `manual` leaves a task in the inbox for a person or a program; `echo` and `digest` are built in. */
+export const BUILTIN_HANDLERS = ['manual', 'echo', 'digest'] as const
+/** What a local agent does with a task: a built-in, or the absolute path of an ES module whose default export handles it. */
+export type HandlerName = string
+export const handlerName = z
+  .string()
+  .max(4_096)
+  .refine(
+    (value) => BUILTIN_HANDLERS.some((one) => one === value) || (isAbsolute(value) && /\.(mjs|js|mts|ts)$/.test(value)),
+    `must be one of ${BUILTIN_HANDLERS.join(', ')}, or the absolute path of an ES module (.mjs, .js, .mts, .ts)`
+  )
 
 /** Every control method's parameters. Unknown members are refused. */
 export const CONTROL_PARAMS = {
@@ -70,7 +79,7 @@ export const CONTROL_PARAMS = {
   'agent.add': z.strictObject({
     name: agentName,
     description: z.string().max(1_024).optional(),
-    handler: z.enum(HANDLERS).optional(),
+    handler: handlerName.optional(),
     mode: mode.optional(),
     window: window.optional()
   }),

@@ -1,8 +1,8 @@
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Command } from 'commander'
-import type { ControlMethod, ControlParams, ControlResults } from '../api/methods.ts'
 import { callControl } from '../api/control-client.ts'
+import type { ControlMethod, ControlParams, ControlResults } from '../api/methods.ts'
 import { Output, type Streams } from './output.ts'
 
 export interface GlobalOptions {

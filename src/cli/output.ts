@@ -1,5 +1,5 @@
-import { createColors, isColorSupported } from 'picocolors'
 import ora, { type Ora } from 'ora'
+import { createColors, isColorSupported } from 'picocolors'
 import { EXIT_CODES, RookeryError } from '../errors.ts'
 
 /** Where a command writes: a terminal, a pipe, or a test's buffers. */
@@ -54,7 +54,8 @@ export class Output {
       this.#streams.stderr.write(`… ${text}\n`)
       return
     }
-    if (this.#spinner === undefined) this.#spinner = ora({ text, stream: this.#streams.stderr as NodeJS.WriteStream, discardStdin: false }).start()
+    if (this.#spinner === undefined)
+      this.#spinner = ora({ text, stream: this.#streams.stderr as NodeJS.WriteStream, discardStdin: false }).start()
     else this.#spinner.text = text
   }
 
@@ -88,7 +89,11 @@ export class Output {
     this.done()
     const known = error instanceof RookeryError ? error : undefined
     if (this.json) {
-      const body = known?.toJSON() ?? { code: 'INTERNAL', kind: 'internal', message: error instanceof Error ? error.message : String(error) }
+      const body = known?.toJSON() ?? {
+        code: 'INTERNAL',
+        kind: 'internal',
+        message: error instanceof Error ? error.message : String(error)
+      }
       this.#streams.stderr.write(`${JSON.stringify({ error: body })}\n`)
     } else if (known !== undefined) {
       const lines = [`${this.paint.red('error')} ${known.code}: ${known.message}`]
@@ -97,7 +102,9 @@ export class Output {
       if (known.remedy !== undefined) lines.push(`  remedy  ${known.remedy}`)
       this.#streams.stderr.write(`${lines.join('\n')}\n`)
     } else {
-      this.#streams.stderr.write(`${this.paint.red('error')} INTERNAL: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`)
+      this.#streams.stderr.write(
+        `${this.paint.red('error')} INTERNAL: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`
+      )
     }
     return EXIT_CODES[known?.kind ?? 'internal']
   }

@@ -1,7 +1,7 @@
 import { multiaddr } from '@multiformats/multiaddr'
 import { z } from 'zod'
 import { REACHABILITY_MODES } from '../../protocol/delivery/modes.ts'
-import { HANDLERS } from '../api/methods.ts'
+import { handlerName } from '../api/methods.ts'
 import { duration } from './units.ts'
 
 const SECOND = 1_000
@@ -113,7 +113,7 @@ export const configSchema = z.strictObject({
   agents: z
     .strictObject({
       mode: z.enum(REACHABILITY_MODES).default('always_on'),
-      handler: z.enum(HANDLERS).default('manual')
+      handler: handlerName.default('manual')
     })
     .prefault({}),
   logs: z

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { eid, eidToDid } from '../../protocol/identity/eid.ts'
-import { AGENT_NAME, HANDLERS, type HandlerName } from '../api/methods.ts'
+import { AGENT_NAME, type HandlerName, handlerName } from '../api/methods.ts'
 import { makePrivateDir, readSmallFile, writePrivateFile } from '../platform/files.ts'
 import type { Random } from '../platform/random.ts'
 import { invalidKeyFile, readKeyFile, secretFromText, secretSchema, secretText, writeKeyFile } from './key-file.ts'
@@ -46,7 +46,7 @@ const agentSchema = z.object({
   name: z.string().regex(AGENT_NAME),
   did: z.string(),
   description: z.string().max(1_024),
-  handler: z.enum(HANDLERS),
+  handler: handlerName,
   createdAtMs: z.int().min(0),
   seed: secretSchema,
   mailbox: z

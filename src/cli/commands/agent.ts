@@ -1,6 +1,7 @@
 import { Option } from 'commander'
 import { REACHABILITY_MODES, type ReachabilityMode } from '../../../protocol/delivery/modes.ts'
 import type { RegisterCommand } from '../context.ts'
+import { handlerOf } from './init.ts'
 
 export const registerAgent: RegisterCommand = (program, run) => {
   const agent = program.command('agent').description('the agents that this node hosts')
@@ -8,7 +9,12 @@ export const registerAgent: RegisterCommand = (program, run) => {
     .command('add <name>')
     .description('create an agent: an identity, a mailbox and an A2A endpoint')
     .option('--description <text>', 'what it does, shown on its card')
-    .option('--handler <handler>', 'manual, echo, digest, or the path of an ES module whose default export handles tasks', 'manual')
+    .option(
+      '--handler <handler>',
+      'manual, echo, digest, or the path of an ES module whose default export handles tasks',
+      handlerOf,
+      'manual'
+    )
     .addOption(new Option('--mode <mode>', 'how it can be reached').choices(REACHABILITY_MODES))
     .addHelpText('after', '\nExample:\n  rookery agent add weather --description "forecasts for a place" --handler ./weather.mjs')
     .action((name: string, options: { description?: string; handler: string; mode?: ReachabilityMode }, command) =>

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { RookeryError } from '../../errors.ts'
 import type { RegisterCommand } from '../context.ts'
-import { DemoScenario, type DemoReport, type DemoStep } from '../demo/scenario.ts'
+import { type DemoReport, DemoScenario, type DemoStep } from '../demo/scenario.ts'
 import type { Output } from '../output.ts'
 
 const DEMO_TIMEOUT_MS = 120_000
@@ -11,7 +11,9 @@ const DEMO_TIMEOUT_MS = 120_000
 export const registerDemo: RegisterCommand = (program, run) => {
   program
     .command('demo')
-    .description('three nodes as three processes: they meet by topic, hold a session over QUIC, and deliver to an agent that slept through a kill')
+    .description(
+      'three nodes as three processes: they meet by topic, hold a session over QUIC, and deliver to an agent that slept through a kill'
+    )
     .option('--keep', 'leave the nodes running and print how to talk to them')
     .addHelpText('after', '\nExample:\n  rookery demo --keep')
     .action((options: { keep?: boolean }, command) =>

@@ -73,7 +73,9 @@ export const registerInbox: RegisterCommand = (program, run) => {
     .action((id: string, options: { refuse?: boolean }, command) =>
       run(command, async (invocation) => {
         const done = await invocation.call('inbox.approve', { id, verdict: options.refuse === true ? 'refused' : 'given' })
-        invocation.out.result(done, () => invocation.out.line(`${done.todo.id}  ${done.todo.state}, approval ${done.todo.approval ?? 'none'}`))
+        invocation.out.result(done, () =>
+          invocation.out.line(`${done.todo.id}  ${done.todo.state}, approval ${done.todo.approval ?? 'none'}`)
+        )
       })
     )
 }

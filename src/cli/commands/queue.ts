@@ -17,7 +17,13 @@ export const registerQueue: RegisterCommand = (program, run) => {
           if (entries.length === 0) out.line('nothing waits')
           out.table(
             ['OBJECT', 'SIZE', 'AGE', 'EXPIRES IN', 'FROM'],
-            entries.map((entry) => [entry.objectId, bytesText(entry.bytes), age(Date.now() - entry.enqueuedAtMs), age(entry.expiresAtMs - Date.now()), entry.issuer])
+            entries.map((entry) => [
+              entry.objectId,
+              bytesText(entry.bytes),
+              age(Date.now() - entry.enqueuedAtMs),
+              age(entry.expiresAtMs - Date.now()),
+              entry.issuer
+            ])
           )
         })
       })

@@ -40,7 +40,11 @@ export const registerSend: RegisterCommand = (program, run) => {
     .action((to: string, options: SendOptions, command) =>
       run(command, async (invocation) => {
         if (options.text === undefined && options.file === undefined) {
-          throw new RookeryError('MESSAGE_EMPTY', 'there is nothing to send', { kind: 'usage', field: '--text', remedy: 'give --text, --file or both' })
+          throw new RookeryError('MESSAGE_EMPTY', 'there is nothing to send', {
+            kind: 'usage',
+            field: '--text',
+            remedy: 'give --text, --file or both'
+          })
         }
         const files = await Promise.all((options.file ?? []).map(readPart))
         const result = await invocation.call('send', {
@@ -69,10 +73,19 @@ async function readPart(path: string): Promise<{ name: string; mediaType: string
       })
     }
     const bytes = await readFile(path)
-    return { name: basename(path), mediaType: MEDIA_TYPES[extname(path).toLowerCase()] ?? 'application/octet-stream', base64: bytes.toString('base64') }
+    return {
+      name: basename(path),
+      mediaType: MEDIA_TYPES[extname(path).toLowerCase()] ?? 'application/octet-stream',
+      base64: bytes.toString('base64')
+    }
   } catch (cause) {
     if (cause instanceof RookeryError) throw cause
-    throw new RookeryError('FILE_UNREADABLE', `${path} cannot be read: ${(cause as Error).message}`, { kind: 'usage', field: '--file', value: path, cause })
+    throw new RookeryError('FILE_UNREADABLE', `${path} cannot be read: ${(cause as Error).message}`, {
+      kind: 'usage',
+      field: '--file',
+      value: path,
+      cause
+    })
   }
 }
 
@@ -98,7 +111,9 @@ function print(out: Output, result: SendResult): void {
       out.line(textOf(result.message))
       break
     case 'task': {
-      const task = result.task as { id?: string; status?: { state?: string; message?: unknown }; artifacts?: { parts?: unknown }[] } | undefined
+      const task = result.task as
+        | { id?: string; status?: { state?: string; message?: unknown }; artifacts?: { parts?: unknown }[] }
+        | undefined
       out.line(`task ${task?.id ?? '?'}  ${(task?.status?.state ?? '').replace('TASK_STATE_', '').toLowerCase()}`)
       for (const artifact of task?.artifacts ?? []) out.line(textOf(artifact))
       if (task?.status?.message !== undefined) out.line(textOf(task.status.message))

@@ -32,7 +32,9 @@ export const registerSleepWake: RegisterCommand = (program, run) => {
         const view = await invocation.call('wake', options)
         out.result(view, () => {
           const { drain } = view
-          out.line(`${view.name} is awake (${view.mode}): ${drain.accepted} handed over, ${drain.discarded} discarded, ${drain.waiting} waiting`)
+          out.line(
+            `${view.name} is awake (${view.mode}): ${drain.accepted} handed over, ${drain.discarded} discarded, ${drain.waiting} waiting`
+          )
           if (drain.held !== undefined) out.line(out.paint.yellow(`held: ${drain.held}`))
           out.table(
             ['OBJECT', 'OUTCOME', 'REASON', 'TASK'],

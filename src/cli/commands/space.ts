@@ -14,7 +14,9 @@ export const registerSpace: RegisterCommand = (program, run) => {
       run(command, async (invocation) => {
         const view = await invocation.call('space.announce', { name, ...options })
         invocation.out.result(view, () =>
-          invocation.out.line(`announced ${invocation.out.paint.bold(view.name)} at ${view.stored} of ${view.registrars} registrars, for ${age(view.expiresAtMs - Date.now())}`)
+          invocation.out.line(
+            `announced ${invocation.out.paint.bold(view.name)} at ${view.stored} of ${view.registrars} registrars, for ${age(view.expiresAtMs - Date.now())}`
+          )
         )
       })
     )
@@ -28,7 +30,9 @@ export const registerSpace: RegisterCommand = (program, run) => {
       run(command, async (invocation) => {
         const view = await invocation.call('space.join', { name, ...options })
         invocation.out.result(view, () =>
-          invocation.out.line(`joined ${invocation.out.paint.bold(view.space)} at ${view.stored} of ${view.registrars} registrars; refreshed while the node runs`)
+          invocation.out.line(
+            `joined ${invocation.out.paint.bold(view.space)} at ${view.stored} of ${view.registrars} registrars; refreshed while the node runs`
+          )
         )
       })
     )
@@ -54,7 +58,13 @@ export const registerSpace: RegisterCommand = (program, run) => {
           if (spaces.length === 0) invocation.out.line('none yet: rookery space join NS/TOPIC@VERSION')
           invocation.out.table(
             ['SPACE', 'ROLE', 'AGENT', 'REFRESHED', 'EXPIRES IN'],
-            spaces.map((one) => [one.name, one.role, one.agent, `${age(Date.now() - one.refreshedAtMs)} ago`, age(one.expiresAtMs - Date.now())])
+            spaces.map((one) => [
+              one.name,
+              one.role,
+              one.agent,
+              `${age(Date.now() - one.refreshedAtMs)} ago`,
+              age(one.expiresAtMs - Date.now())
+            ])
           )
         })
       })

@@ -32,7 +32,9 @@ function print(out: Output, status: NodeStatus): void {
   out.line(`data      ${node.dataDir}`)
   const network =
     status.network === 'isolated' ? out.paint.yellow('isolated: no peer yet; what is announced waits') : out.paint.green('connected')
-  out.line(`network   ${network}, ${status.peers} peers, ${status.routingTableSize} in the routing table, DHT ${status.dhtMode}, ${status.scope}`)
+  out.line(
+    `network   ${network}, ${status.peers} peers, ${status.routingTableSize} in the routing table, DHT ${status.dhtMode}, ${status.scope}`
+  )
   for (const address of status.addresses) out.line(`          ${address}`)
   out.line(`A2A       ${status.http?.url ?? 'off'}`)
   out.line(`sessions  ${status.sessions}`)

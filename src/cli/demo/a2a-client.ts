@@ -69,7 +69,9 @@ export function asleepOf(body: Record<string, unknown>): { asleep: boolean; queu
   const error = body.error as string | { data?: unknown } | undefined
   if (error === 'agent_asleep') return { asleep: true, queued: body.queued === true }
   const data = typeof error === 'object' ? error.data : undefined
-  const details = (Array.isArray(data) ? data : [data]).filter((one): one is Record<string, unknown> => typeof one === 'object' && one !== null)
+  const details = (Array.isArray(data) ? data : [data]).filter(
+    (one): one is Record<string, unknown> => typeof one === 'object' && one !== null
+  )
   return {
     asleep: details.some((one) => one.error === 'agent_asleep' || one.reason === 'AGENT_ASLEEP'),
     queued: details.some((one) => one.queued === true || (one.metadata as { queued?: unknown } | undefined)?.queued === 'true')

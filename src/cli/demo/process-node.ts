@@ -1,15 +1,20 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { stringify } from 'yaml'
 import { callControl } from '../../api/control-client.ts'
 import type { AgentView, ControlMethod, ControlParams, ControlResults, NodeStatus } from '../../api/methods.ts'
+import { nodeCrypto } from '../../crypto/node-crypto.ts'
 import { RookeryError } from '../../errors.ts'
+import { initDataDir } from '../../identity/init.ts'
+import { systemRandom } from '../../platform/random.ts'
 
-const LAUNCHER = fileURLToPath(new URL(import.meta.url.includes('/dist/') ? '../../../../bin/rookery.js' : '../../../bin/rookery.js', import.meta.url))
+const LAUNCHER = fileURLToPath(
+  new URL(import.meta.url.includes('/dist/') ? '../../../../bin/rookery.js' : '../../../bin/rookery.js', import.meta.url)
+)
 const READY_TIMEOUT_MS = 20_000
 const STDERR_LINES_KEPT = 50
 
@@ -31,14 +36,14 @@ export class ProcessNode {
 
   /** Writes the configuration of a node that listens on loopback only. */
   async configure(bootstrap: readonly string[]): Promise<void> {
-    await mkdir(this.dataDir, { recursive: true, mode: 0o700 })
+    initDataDir(this.dataDir, { crypto: nodeCrypto, random: systemRandom })
     const config = {
       network: 'lan',
       listen: ['/ip4/127.0.0.1/udp/0/quic-v1', '/ip4/127.0.0.1/tcp/0'],
       bootstrap: [...bootstrap],
       mdns: false,
       http: { port: 0 },
-      log: { level: 'warn' }
+      logs: { level: 'warn' }
     }
     await writeFile(join(this.dataDir, 'config.yaml'), stringify(config), { mode: 0o600 })
   }
@@ -46,7 +51,10 @@ export class ProcessNode {
   /** Starts the process and resolves when the node says that it serves. */
   async start(options: { signal: AbortSignal }): Promise<NodeStatus> {
     // A process group of its own: Ctrl-C reaches the demo, which then stops its nodes in order.
-    const child = spawn(process.execPath, [LAUNCHER, 'start', '--data', this.dataDir, '--json'], { stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+    const child = spawn(process.execPath, [LAUNCHER, 'start', '--data', this.dataDir, '--json'], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true
+    })
     this.#child = child
     this.#stderr = []
     createInterface({ input: child.stderr as NodeJS.ReadableStream }).on('line', (line) => {
@@ -56,16 +64,22 @@ export class ProcessNode {
     const signal = AbortSignal.any([options.signal, AbortSignal.timeout(READY_TIMEOUT_MS)])
     const ready = once(createInterface({ input: child.stdout as NodeJS.ReadableStream }), 'line', { signal })
     const ended = once(child, 'exit', { signal }).then(([code]) => {
-      throw new RookeryError('NODE_ENDED', `node ${this.name} ended with code ${code} before it was ready:\n${this.#stderr.join('\n')}`, { kind: 'internal' })
+      throw new RookeryError('NODE_ENDED', `node ${this.name} ended with code ${code} before it was ready:\n${this.#stderr.join('\n')}`, {
+        kind: 'internal'
+      })
     })
     try {
       await Promise.race([ready, ended])
     } catch (cause) {
       if (cause instanceof RookeryError || options.signal.aborted) throw cause
-      throw new RookeryError('NODE_NOT_READY', `node ${this.name} was not ready within ${READY_TIMEOUT_MS / 1_000} s:\n${this.#stderr.join('\n')}`, {
-        kind: 'timeout',
-        cause
-      })
+      throw new RookeryError(
+        'NODE_NOT_READY',
+        `node ${this.name} was not ready within ${READY_TIMEOUT_MS / 1_000} s:\n${this.#stderr.join('\n')}`,
+        {
+          kind: 'timeout',
+          cause
+        }
+      )
     } finally {
       ended.catch(() => {})
       ready.catch(() => {})

@@ -119,7 +119,11 @@ export class DemoScenario {
     for (;;) {
       const statuses = await Promise.all(this.nodes.map((node) => node.call('status', {}, this.#options)))
       if (statuses.every((status) => status.peers >= 2 && status.routingTableSize >= 2)) return
-      check(performance.now() < untilMs, 'three nodes that know each other within 20 s', statuses.map((status) => [status.peers, status.routingTableSize]))
+      check(
+        performance.now() < untilMs,
+        'three nodes that know each other within 20 s',
+        statuses.map((status) => [status.peers, status.routingTableSize])
+      )
       await pause(100, this.#signal)
     }
   }
@@ -164,7 +168,10 @@ export class DemoScenario {
     const info = await this.a.call('session.open', { did: bob.did }, this.#options)
     check(info.state === 'established' && info.transport === 'quic', 'an established session over quic', info)
     const cookies = `cookies ${info.cookies.initiator.slice(0, 8)}… and ${info.cookies.responder.slice(0, 8)}…`
-    return { value: info, detail: `over ${info.transport}, ${info.roundTrips} round trips in ${info.handshakeMs.toFixed(1)} ms, ${cookies}` }
+    return {
+      value: info,
+      detail: `over ${info.transport}, ${info.roundTrips} round trips in ${info.handshakeMs.toFixed(1)} ms, ${cookies}`
+    }
   }
 
   async #sendFile(alice: AgentView, bob: AgentView, token: string): Promise<{ value: undefined; detail: string }> {
@@ -174,13 +181,20 @@ export class DemoScenario {
     const outcome = await client.send(
       {
         messageId: randomUUID(),
-        parts: [{ text: 'what is the digest of this file?' }, { raw: file.toString('base64'), filename: 'meter.bin', mediaType: 'application/octet-stream' }]
+        parts: [
+          { text: 'what is the digest of this file?' },
+          { raw: file.toString('base64'), filename: 'meter.bin', mediaType: 'application/octet-stream' }
+        ]
       },
       this.#signal
     )
     check(outcome.kind === 'task', 'a task', outcome)
     const text = JSON.stringify(outcome.task.artifacts ?? [])
-    check((outcome.task.status as { state?: string }).state === 'TASK_STATE_COMPLETED' && text.includes(sha256), `a completed task with ${sha256}`, outcome.task)
+    check(
+      (outcome.task.status as { state?: string }).state === 'TASK_STATE_COMPLETED' && text.includes(sha256),
+      `a completed task with ${sha256}`,
+      outcome.task
+    )
     return { value: undefined, detail: `${FILE_BYTES / 1_024} KiB; the completed task holds its SHA-256 ${sha256.slice(0, 16)}…` }
   }
 
