@@ -44,6 +44,8 @@ export class Libp2pByteStream implements ByteStream {
       this.#settle()
     }
     const onEnd = () => {
+      // a reset says `end` too, before its `close` tells why
+      if (stream.status === 'reset' || stream.status === 'aborted') this.#failure ??= reset(undefined)
       this.#ended = true
       this.#settle()
     }
@@ -94,7 +96,7 @@ export class Libp2pByteStream implements ByteStream {
   }
 
   #take(length: number): Uint8Array {
-    const bytes = this.#unread.subarray(0, length)
+    const bytes = plain(this.#unread.subarray(0, length))
     this.#unread.consume(length)
     if (this.#unread.byteLength < BUFFER_BYTES_MAX) this.#flow()
     return bytes
@@ -106,7 +108,7 @@ export class Libp2pByteStream implements ByteStream {
     if (reading !== undefined) {
       if (this.#unread.byteLength >= reading.length) {
         this.#reading = undefined
-        const bytes = this.#unread.subarray(0, reading.length)
+        const bytes = plain(this.#unread.subarray(0, reading.length))
         this.#unread.consume(reading.length)
         reading.resolve(bytes)
       } else if (this.#failure !== undefined || this.#ended) {
@@ -212,6 +214,11 @@ export class Libp2pByteStream implements ByteStream {
     const { status } = this.#stream
     return status !== 'open' && status !== 'closing'
   }
+}
+
+/** Node's sockets deliver Buffers, whose `slice` and comparison differ from those of Uint8Array. */
+function plain(bytes: Uint8Array): Uint8Array {
+  return Buffer.isBuffer(bytes) ? new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length) : bytes
 }
 
 function reset(cause: unknown): RookeryError {

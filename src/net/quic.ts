@@ -201,10 +201,20 @@ class QuicStream extends AbstractStream {
     if (this.readStatus !== 'paused') this.#resume?.()
   }
 
+  protected override dispatchReadBuffer(): void {
+    super.dispatchReadBuffer()
+    if (!this.#isFull()) this.#resume?.()
+  }
+
+  /** Nobody wants more, or nobody listens yet. */
+  #isFull(): boolean {
+    return this.readStatus === 'paused' || this.readBuffer.byteLength >= READ_BYTES
+  }
+
   async #read(): Promise<void> {
     try {
       for (;;) {
-        while (this.readStatus === 'paused' && this.status !== 'aborted') {
+        while (this.#isFull() && this.status !== 'aborted') {
           await new Promise<void>((resolve) => {
             this.#resume = resolve
           })
