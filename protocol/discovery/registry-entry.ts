@@ -1,0 +1,58 @@
+import { equals, fromHex } from '../bytes.ts'
+import type { CryptoProvider } from '../crypto/provider.ts'
+import { ProtocolError } from '../errors.ts'
+import type { AnnounceRecord } from '../records/announce.ts'
+import type { JoinRecord } from '../records/join.ts'
+import { openSetEntry } from '../records/set-entry.ts'
+import type { RegistrySet } from './registry-messages.ts'
+
+interface EntryCommon {
+  /** its name within the set: EID (members), curator (announcements), DS_ID ‖ curator (children) */
+  readonly id: Uint8Array
+  /** `seq`: of two entries with one name the higher number wins */
+  readonly number: number
+  /** Unix seconds */
+  readonly exp: number
+  readonly gone: boolean
+  /** whom the member follows, or who announces */
+  readonly curator: Uint8Array
+  readonly tags: readonly string[]
+}
+
+export type MemberEntry = EntryCommon & { readonly set: 'members'; readonly record: JoinRecord }
+export type AnnouncementEntry = EntryCommon & { readonly set: 'announcements' | 'children'; readonly record: AnnounceRecord }
+/** A verified record in its place in a set. */
+export type RegistryEntry = MemberEntry | AnnouncementEntry
+
+/**
+ * Every check that a registrar makes before it stores and a reader before it believes: the set takes the kind, the record is whole, signed
+ * and alive, and the key is one that its payload leads to.
+ * @param nowMs - wall clock, ms since the Unix epoch
+ * @throws ProtocolError `RECORD_KIND` for a set that takes no records in this version, or what `openSetEntry` refuses
+ * @see wire.md §4
+ */
+export function verifyRegistryEntry(
+  crypto: CryptoProvider,
+  { set, key, record: bytes }: { set: RegistrySet; key: Uint8Array; record: Uint8Array },
+  nowMs: number
+): RegistryEntry {
+  if (set === 'prunes' || set === 'poms') {
+    throw new ProtocolError('RECORD_KIND', `the set "${set}" takes no records in this version`, { field: 'set' })
+  }
+  const opened = openSetEntry(crypto, set, key, bytes, nowMs)
+  if (opened.set === 'prunes') throw new TypeError('prunes were refused above')
+  const { seq, exp, gone, curator } = opened.record.payload
+  const common = { id: fromHex(opened.id), number: seq, exp, gone: gone === true, curator }
+  if (opened.set === 'members') return { ...common, set: 'members', tags: opened.record.payload.tags, record: opened.record }
+  return { ...common, set: opened.set, tags: [], record: opened.record }
+}
+
+/** A live entry bears all the tags and follows the curator asked for; tombstones pass, so that readers learn of them. */
+export function matchesQuery(
+  entry: { readonly gone: boolean; readonly curator: Uint8Array; readonly tags: readonly string[] },
+  query: { curator?: Uint8Array; tags?: readonly string[] }
+): boolean {
+  if (entry.gone) return true
+  if (query.curator !== undefined && !equals(entry.curator, query.curator)) return false
+  return query.tags === undefined || query.tags.every((tag) => entry.tags.includes(tag))
+}

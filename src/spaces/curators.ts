@@ -1,0 +1,97 @@
+import { equals, fromHex, toHex } from '../../protocol/bytes.ts'
+import type { DsId } from '../../protocol/discovery/names.ts'
+import { type Eid, eid } from '../../protocol/identity/eid.ts'
+import { type AnnounceRecord, isHandover } from '../../protocol/records/announce.ts'
+import { jsonCodec, type Store, type Table } from '../store/store.ts'
+
+/** One curator's announcement of a space, with how many registrars hold it. */
+export interface Candidate {
+  record: AnnounceRecord
+  replicas: number
+}
+
+export type CuratorChoice =
+  | { kind: 'none'; moved?: { curator: Eid; version: number } }
+  | { kind: 'chosen'; candidate: Candidate; contested: boolean }
+  | { kind: 'tie'; candidates: Candidate[] }
+
+/** A chain of hand-overs longer than this is not followed. */
+const HANDOVERS_MAX = 8
+
+/**
+ * Whom to follow (wire.md §3): the pinned curator, else the one remembered, both along `next`/`prev` pairs; else the only one alive; else
+ * the one that most replicas hold, told as contested.
+ * @param candidates - the verified announcements of one DS_ID, one a curator, tombstones too
+ */
+export function chooseCurator(
+  candidates: readonly Candidate[],
+  known: { pin?: Eid | undefined; remembered?: Eid | undefined }
+): CuratorChoice {
+  const start = known.pin ?? known.remembered
+  if (start !== undefined) return follow(candidates, start)
+  const live = candidates.filter(({ record }) => record.payload.gone !== true).sort((a, b) => b.replicas - a.replicas)
+  const [first, second] = live
+  if (first === undefined) return { kind: 'none', ...moved(candidates) }
+  if (second === undefined) return { kind: 'chosen', candidate: first, contested: false }
+  if (second.replicas === first.replicas) return { kind: 'tie', candidates: live.filter((one) => one.replicas === first.replicas) }
+  return { kind: 'chosen', candidate: first, contested: true }
+}
+
+function follow(candidates: readonly Candidate[], start: Eid): CuratorChoice {
+  let at = candidates.find(({ record }) => equals(record.payload.curator, start))
+  for (let steps = 0; at !== undefined && steps < HANDOVERS_MAX; steps++) {
+    const from = at.record.payload
+    const heir = candidates.find(({ record }) => record !== at?.record && isHandover(from, record.payload))
+    if (heir === undefined) break
+    at = heir
+  }
+  if (at === undefined) return { kind: 'none' }
+  if (at.record.payload.gone === true) return { kind: 'none', ...moved([at]) }
+  return { kind: 'chosen', candidate: at, contested: false }
+}
+
+/** The later version that the last curator left a pointer to. */
+function moved(candidates: readonly Candidate[]): { moved?: { curator: Eid; version: number } } {
+  for (const { record } of candidates) {
+    const { next, ver } = record.payload
+    if (next !== undefined && next.ver > ver) return { moved: { curator: next.eid, version: next.ver } }
+  }
+  return {}
+}
+
+/** Spaces whose curator is kept; at the bound new ones are not remembered, and are chosen afresh each time. */
+const REMEMBERED_MAX = 10_000
+
+/** The first curator that this node accepted for each space, on disk (wire.md §3). */
+export class CuratorMemory {
+  readonly #store: Store
+  readonly #table: Table<string>
+  #count = 0
+
+  private constructor(store: Store) {
+    this.#store = store
+    this.#table = store.table('space-curators', jsonCodec<string>())
+  }
+
+  static async open(store: Store): Promise<CuratorMemory> {
+    const memory = new CuratorMemory(store)
+    for await (const _ of memory.#table.keys({ limit: REMEMBERED_MAX })) memory.#count++
+    return memory
+  }
+
+  async get(dsid: DsId): Promise<Eid | undefined> {
+    const hex = await this.#table.get(toHex(dsid))
+    return hex === undefined ? undefined : eid(fromHex(hex))
+  }
+
+  /** Keeps the first, and later only whom that one handed the space to. */
+  async remember(dsid: DsId, curator: Eid): Promise<void> {
+    const held = await this.get(dsid)
+    if (held !== undefined && equals(held, curator)) return
+    if (held === undefined) {
+      if (this.#count >= REMEMBERED_MAX) return
+      this.#count++
+    }
+    await this.#store.commit([this.#table.put(toHex(dsid), toHex(curator))])
+  }
+}

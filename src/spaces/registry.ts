@@ -1,0 +1,44 @@
+import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import type { Host } from '../net/host.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Logger } from '../platform/logger.ts'
+import type { Store } from '../store/store.ts'
+import { createRegistryClient, type RegistryClient, type RegistryClientInit } from './registry-client.ts'
+import { serveRegistry } from './registry-service.ts'
+import { openRegistryStore, type RegistryStoreInit } from './registry-store.ts'
+
+export interface RegistryStats {
+  /** sets, entries and bytes that this node keeps for others and itself */
+  keys: number
+  entries: number
+  bytes: number
+  /** exchanges served, and streams that ended without an answer */
+  served: number
+  failed: number
+  /** PUTs by refusing status */
+  refused: Record<string, number>
+}
+
+/** The registry as the rest of the node uses it: the sets kept here, their service, and the client (wire.md §4). */
+export interface Registry extends RegistryClient {
+  stats(): RegistryStats
+}
+
+/** Opens the sets, serves them over `host`, and gives the client. */
+export async function createRegistry(
+  components: { host: Host; store: Store; clock: Clock; crypto: CryptoProvider; logger: Logger },
+  init: RegistryStoreInit & RegistryClientInit = {}
+): Promise<Registry> {
+  const local = await openRegistryStore(components, init)
+  const service = await serveRegistry({ host: components.host, clock: components.clock, registry: local })
+  const client = createRegistryClient({ ...components, local }, init)
+  return {
+    ...client,
+    stats: () => ({ ...local.stats(), served: service.served(), failed: service.failed() }),
+    async stop() {
+      await service.stop()
+      await client.stop()
+      await local.stop()
+    }
+  }
+}

@@ -1,0 +1,92 @@
+import { equals } from '../../protocol/bytes.ts'
+import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import { announceKey, joinKey } from '../../protocol/discovery/dht-key.ts'
+import { memberKey, prefixIds } from '../../protocol/discovery/names.ts'
+import type { RegistrySet } from '../../protocol/discovery/registry-messages.ts'
+import type { Host } from '../net/host.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Logger } from '../platform/logger.ts'
+import { dhtRecords } from './dht-records.ts'
+import type { OwnSpace } from './own-spaces.ts'
+import type { PutOutcome, RegistryClient, RequestOptions } from './registry-client.ts'
+
+export interface Published {
+  /** registrars of the main set: announcements for a curator, members for a member */
+  registrars: number
+  stored: number
+  coverage: 'full' | 'partial'
+  /** the highest number of ours that some registrar holds instead */
+  seen: number
+}
+
+/** Puts our records where they belong: the DHT key and the sets of wire.md §3 and §4. */
+export interface SpacePublisher {
+  publish(space: OwnSpace, options?: RequestOptions): Promise<Published>
+  /** The highest number of this signer at this place in the network, -1 for none; asked before the first signature of a run. */
+  seen(space: Pick<OwnSpace, 'role' | 'eid' | 'name' | 'dsid' | 'shards'>, options?: RequestOptions): Promise<number>
+}
+
+export function createSpacePublisher({
+  host,
+  registry,
+  clock,
+  crypto,
+  logger
+}: {
+  host: Host
+  registry: RegistryClient
+  clock: Clock
+  crypto: CryptoProvider
+  logger: Logger
+}): SpacePublisher {
+  const dhtKeyOf = (space: Pick<OwnSpace, 'role' | 'eid' | 'dsid'>) =>
+    space.role === 'curator' ? announceKey(space.dsid) : joinKey(space.dsid, space.eid)
+
+  const placesOf = (space: Pick<OwnSpace, 'role' | 'eid' | 'name' | 'dsid' | 'shards'>): { set: RegistrySet; key: Uint8Array }[] =>
+    space.role === 'member'
+      ? [{ set: 'members', key: memberKey(crypto, space.dsid, space.eid, space.shards) }]
+      : [{ set: 'announcements', key: space.dsid }, ...prefixIds(crypto, space.name).map((key) => ({ set: 'children' as const, key }))]
+
+  async function putToDht(space: OwnSpace, signal: AbortSignal | undefined): Promise<void> {
+    try {
+      await host.dht.put(dhtKeyOf(space), space.record.bytes, signal === undefined ? {} : { signal })
+    } catch (error) {
+      signal?.throwIfAborted()
+      logger.warn({ error, space: space.id }, 'the DHT did not take a record of ours; the registrars may have')
+    }
+  }
+
+  return {
+    async publish(space, options = {}) {
+      const record = space.record.bytes
+      const [outcomes] = await Promise.all([
+        Promise.all(
+          placesOf(space).map((place, i) =>
+            registry.put({ ...place, record }, i === 0 ? options : options.signal === undefined ? {} : { signal: options.signal })
+          )
+        ),
+        putToDht(space, options.signal)
+      ])
+      const main = outcomes[0] as PutOutcome
+      const everywhere = outcomes.every((one) => one.registrars > 1 && one.stored === one.registrars)
+      return {
+        registrars: main.registrars,
+        stored: main.stored,
+        coverage: everywhere ? 'full' : 'partial',
+        seen: Math.max(...outcomes.map((one) => one.seen))
+      }
+    },
+
+    async seen(space, options = {}) {
+      const signal = options.signal === undefined ? {} : { signal: options.signal }
+      const [place] = placesOf(space) as [{ set: RegistrySet; key: Uint8Array }]
+      const listed = await registry.list({ ...place, id: space.eid }, signal)
+      let highest = Math.max(-1, ...listed.entries.map(({ entry }) => entry.number))
+      for await (const record of dhtRecords({ dht: host.dht, crypto, clock }, dhtKeyOf(space), options.signal)) {
+        if (record.kind === 'join') highest = Math.max(highest, record.payload.seq)
+        if (record.kind === 'announce' && equals(record.payload.curator, space.eid)) highest = Math.max(highest, record.payload.seq)
+      }
+      return highest
+    }
+  }
+}
