@@ -119,6 +119,41 @@ export class A2aError extends Error {
   }
 }
 
+const REMOTE_TEXT_CHARS_MAX = 1_000
+const REMOTE_DETAILS_MAX = 16
+/** What another node may make us answer; the rest is about our own door and becomes an internal error of that node. */
+const FROM_REMOTE: ReadonlySet<string> = new Set(
+  (Object.keys(A2A_CODES) as A2aReason[]).filter((reason) => !['UNAUTHENTICATED', 'STORE_FAILED', 'AGENT_UNREACHABLE'].includes(reason))
+)
+
+/** Reads an error that another node sent: by its reason, else by its code; texts are cut, unknown members dropped. */
+export function fromRemoteError(error: JsonObject): A2aError {
+  const data = Array.isArray(error.data) ? error.data.slice(0, REMOTE_DETAILS_MAX).filter(isRecord) : []
+  const info = data.find((one) => typeof one.reason === 'string')
+  const byCode = (Object.keys(A2A_CODES) as A2aReason[]).find((reason) => A2A_CODES[reason] === error.code)
+  const named = info !== undefined && FROM_REMOTE.has(info.reason as string) ? (info.reason as A2aReason) : byCode
+  const reason = named !== undefined && FROM_REMOTE.has(named) ? named : 'INTERNAL_ERROR'
+  const metadata: Record<string, string> = {}
+  if (isRecord(info?.metadata)) {
+    for (const [name, value] of Object.entries(info.metadata).slice(0, REMOTE_DETAILS_MAX)) {
+      if (typeof value === 'string') metadata[name.slice(0, 64)] = value.slice(0, REMOTE_TEXT_CHARS_MAX)
+    }
+  }
+  const violations = data
+    .flatMap((one) => (Array.isArray(one.fieldViolations) ? one.fieldViolations.slice(0, REMOTE_DETAILS_MAX) : []))
+    .filter(isRecord)
+    .map(({ field, description }) => ({ field: cut(field), description: cut(description) }))
+  return new A2aError(reason, cut(error.message), { metadata, violations })
+}
+
+function isRecord(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function cut(value: unknown): string {
+  return typeof value === 'string' ? value.slice(0, REMOTE_TEXT_CHARS_MAX) : ''
+}
+
 export function invalidParams(field: string, description: string, metadata?: Record<string, string>): A2aError {
   return new A2aError('INVALID_PARAMS', `${field}: ${description}`, {
     violations: [{ field, description }],
@@ -149,6 +184,10 @@ export function toA2aError(err: unknown): A2aError {
       return invalidParams('pageToken', err.message)
     case 'TODO_LIMIT':
       return new A2aError('RATE_LIMITED', err.message, { metadata: { cause: 'TODO_LIMIT', kind: String(err.data?.kind) }, cause: err })
+    case 'MESSAGE_INVALID':
+      return invalidParams(err.field ?? 'message', err.message)
+    case 'OUTGOING_FULL':
+      return new A2aError('RATE_LIMITED', err.message, { metadata: { cause: err.code }, cause: err })
     case 'MESSAGE_TOO_LARGE':
       return new A2aError('PAYLOAD_TOO_LARGE', err.message, { cause: err })
     case 'AGENT_UNKNOWN':

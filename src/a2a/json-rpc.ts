@@ -1,3 +1,4 @@
+import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError, type JsonRpcError } from './a2a-error.ts'
 
@@ -11,8 +12,6 @@ export interface JsonRpcRequest {
 
 export type JsonRpcResponse = { jsonrpc: '2.0'; id: JsonRpcId; result: Json } | { jsonrpc: '2.0'; id: JsonRpcId; error: JsonRpcError }
 
-/** Deeper JSON is refused before anything walks it recursively. */
-export const JSON_DEPTH_MAX = 64
 const ID_CHARS_MAX = 256
 
 /** @throws A2aError `PARSE_ERROR` for bytes that are not UTF-8 JSON */
@@ -55,13 +54,4 @@ export function isObject(value: Json | undefined): value is JsonObject {
 
 export function errorResponse(id: JsonRpcId, error: A2aError): JsonRpcResponse {
   return { jsonrpc: '2.0', id, error: error.toJsonRpc() }
-}
-
-function tooDeep(root: Json): boolean {
-  let level: Json[] = [root]
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > JSON_DEPTH_MAX) return true
-    level = level.flatMap((value) => (typeof value === 'object' && value !== null ? Object.values(value) : []))
-  }
-  return false
 }

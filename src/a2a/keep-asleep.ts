@@ -1,16 +1,13 @@
 import { utf8 } from '../../protocol/bytes.ts'
+import { PURPOSE_A2A_MESSAGE } from '../../protocol/delivery/object.ts'
 import type { Refusal } from '../../protocol/delivery/refusals.ts'
-import type { Eid } from '../../protocol/identity/eid.ts'
-import type { AsleepQueue, QueueAnswer } from '../delivery/asleep-queue.ts'
+import type { AsleepQueue } from '../delivery/asleep-queue.ts'
+import type { OutgoingObjects } from '../delivery/outgoing.ts'
+import { refusalOfAnswer } from '../delivery/queue-refusal.ts'
 import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import { canonicalJson } from '../tasks/canonical-json.ts'
 import type { JsonObject } from '../tasks/todo.ts'
-
-/** Seals a request as a governed object in an agent's name; the same message gives the same bytes until they expire. */
-export interface Sealer {
-  seal(input: { from: LocalAgent; to: Eid; mailboxKey: Uint8Array; messageId: string; plaintext: Uint8Array }): Promise<Uint8Array>
-}
 
 export type KeepAsleep = (input: {
   from: LocalAgent
@@ -19,8 +16,8 @@ export type KeepAsleep = (input: {
   retryAfterSec: number | undefined
 }) => Promise<Refusal>
 
-/** What a governed object of purpose `a2a:message` carries (wire.md §9). */
-export function requestPlaintext(params: JsonObject): Uint8Array {
+/** What a governed object of purpose `a2a:message` carries: no `configuration`, which is about an answer that nobody waits for any more. */
+export function requestPlaintext({ configuration: _, ...params }: JsonObject): Uint8Array {
   return utf8(canonicalJson({ method: 'SendMessage', params }))
 }
 
@@ -30,35 +27,28 @@ export function messageIdOf(params: JsonObject): string {
 }
 
 /** Seals for a sleeping agent of this node and puts the object into its queue; `queued: true` only after the synced write (OD-14, OD-22). */
-export function createKeepAsleep({ sealer, queue }: { sealer: Sealer; queue: AsleepQueue }): KeepAsleep {
+export function createKeepAsleep({
+  outgoing,
+  queue
+}: {
+  outgoing: Pick<OutgoingObjects, 'seal'>
+  queue: Pick<AsleepQueue, 'enqueue'>
+}): KeepAsleep {
   return async ({ from, to, params, retryAfterSec }) => {
     try {
-      const object = await sealer.seal({
+      const { object } = await outgoing.seal({
         from,
-        to: to.eid,
+        audience: to.eid,
         mailboxKey: to.mailboxKey,
         messageId: messageIdOf(params),
+        purpose: PURPOSE_A2A_MESSAGE,
         plaintext: requestPlaintext(params)
       })
-      return refusalOf(await queue.enqueue({ audience: to.eidHex, principal: `eid:${from.eidHex}`, object }), retryAfterSec)
+      const answer = await queue.enqueue({ audience: to.eidHex, principal: `eid:${from.eidHex}`, object })
+      return answer.status === 'queued' ? { reason: 'asleep', queued: true, retryAfterSec } : refusalOfAnswer(answer)
     } catch (err) {
       if (err instanceof RookeryError && err.kind === 'storage') return { reason: 'store-failed' }
       throw err
     }
-  }
-}
-
-function refusalOf(answer: QueueAnswer, retryAfterSec: number | undefined): Refusal {
-  switch (answer.status) {
-    case 'queued':
-      return { reason: 'asleep', queued: true, retryAfterSec }
-    case 'full':
-      return { reason: 'queue-full', kind: answer.kind, retryAfterSec }
-    case 'too-large':
-      return { reason: 'too-large', bytesMax: answer.bytesMax }
-    case 'expired':
-      return { reason: 'expired' }
-    case 'conflict':
-      return { reason: 'conflict' }
   }
 }

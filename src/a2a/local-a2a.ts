@@ -4,6 +4,7 @@ import type { Refusal } from '../../protocol/delivery/refusals.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { JsonObject, Principal, Todos } from '../tasks/todo.ts'
+import { A2aError } from './a2a-error.ts'
 import { cardFromJson } from './agent-card.ts'
 import type { A2aMethod } from './params.ts'
 import { BLOCKING_WAIT_DEFAULT_MS, createRequestHandler } from './request-handler.ts'
@@ -59,16 +60,20 @@ export class LocalA2a {
    * Whether a checked call may be handled now. A message that came before is answered with its task even while the agent sleeps.
    * @param keep - stores the message for later and says how that went; called only where the mode queues
    * @returns `settled` when a send may wait for its end, `now` when the answer shows the task as it is
-   * @throws DeliveryRefused; RookeryError `MESSAGE_ID_REUSED`
+   * @throws DeliveryRefused; A2aError `UNSUPPORTED_OPERATION` (streams); RookeryError `MESSAGE_ID_REUSED`
    */
   async admit(
     agent: LocalAgent,
     call: { principal: Principal; method: A2aMethod; params: JsonObject },
     keep: (asleep: Reachability & { state: 'asleep' }) => Promise<Refusal>
   ): Promise<'settled' | 'now'> {
+    if (call.method === 'SubscribeToTask') throw noStreams()
     if (!isSend(call.method)) return 'settled'
     const reachability = this.#options.reachability(agent)
-    if (reachability.state === 'accepts') return 'settled'
+    if (reachability.state === 'accepts') {
+      if (call.method === 'SendStreamingMessage') throw noStreams()
+      return 'settled'
+    }
     const message = call.params.message as JsonObject
     if ((await this.#options.todos.ofMessage({ agent: agent.eidHex, caller: call.principal, message })) !== undefined) return 'now'
     if (reachability.queues) throw new DeliveryRefused(await keep(reachability))
@@ -90,4 +95,8 @@ export class LocalA2a {
     }
     return handler
   }
+}
+
+function noStreams(): A2aError {
+  return new A2aError('UNSUPPORTED_OPERATION', 'this agent does not stream: send with SendMessage, read with GetTask')
 }

@@ -1,51 +1,19 @@
 import { z } from 'zod'
+import { fieldPath, messageSchema } from '../tasks/message.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 import { A2aError, type FieldViolation, invalidParams } from './a2a-error.ts'
 import { isObject } from './json-rpc.ts'
 
-export const MESSAGE_ID_CHARS_MAX = 256
-const PARTS_MAX = 1_000
 const LIST_MAX = 100
 const VIOLATIONS_MAX = 16
-/** Standard base64, as ProtoJSON writes it, and the URL-safe kind, which its readers take as well. */
-const BASE64 = /^(?:[A-Za-z0-9+/]*={0,2}|[A-Za-z0-9_-]*={0,2})$/
 /** ProtoJSON UTC timestamps. */
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z$/
 
 const anyObject = z.looseObject({})
-const text = z.string()
 const count = z.number().int('is not a whole number').min(0, 'is negative').max(2_147_483_647)
 
-const part = z
-  .looseObject({
-    text: text.nullish(),
-    raw: z.string().regex(BASE64, 'is not base64').nullish(),
-    url: z.string().max(8_192).nullish(),
-    metadata: anyObject.nullish(),
-    filename: z.string().max(1_024).nullish(),
-    mediaType: z.string().max(256).nullish()
-  })
-  .superRefine((value, context) => {
-    const contents =
-      [value.text, value.raw, value.url].filter((one) => one !== undefined && one !== null).length + ('data' in value ? 1 : 0)
-    if (contents !== 1) {
-      context.addIssue({ code: 'custom', message: `has ${contents} contents, not exactly one of text, raw, url, data` })
-    }
-  })
-
-const message = z.looseObject({
-  messageId: z.string().min(1, 'is empty').max(MESSAGE_ID_CHARS_MAX),
-  contextId: z.string().max(128).nullish(),
-  taskId: z.string().max(128).nullish(),
-  role: z.literal('ROLE_USER', 'is not ROLE_USER'),
-  parts: z.array(part).min(1, 'is empty').max(PARTS_MAX),
-  metadata: anyObject.nullish(),
-  extensions: z.array(z.string().max(2_048)).max(LIST_MAX).nullish(),
-  referenceTaskIds: z.array(z.string().max(128)).max(LIST_MAX).nullish()
-})
-
 const sendMessage = z.looseObject({
-  message,
+  message: messageSchema,
   configuration: z
     .looseObject({
       acceptedOutputModes: z.array(z.string().max(256)).max(LIST_MAX).nullish(),
@@ -107,7 +75,7 @@ export function checkParams(method: A2aMethod, params: JsonObject): void {
     return
   }
   const violations: FieldViolation[] = parsed.error.issues.slice(0, VIOLATIONS_MAX).map((issue) => ({
-    field: fieldPath(issue.path),
+    field: fieldPath(issue.path) || 'params',
     description: issue.message
   }))
   const [first] = violations
@@ -119,10 +87,4 @@ export function checkTenant(params: JsonObject): void {
   if (params.tenant !== undefined && params.tenant !== null && params.tenant !== '') {
     throw invalidParams('tenant', 'this node has no tenants: the URL names the agent')
   }
-}
-
-function fieldPath(path: readonly PropertyKey[]): string {
-  let out = ''
-  for (const step of path) out += typeof step === 'number' ? `[${step}]` : `${out === '' ? '' : '.'}${String(step)}`
-  return out === '' ? 'params' : out
 }

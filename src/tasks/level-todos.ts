@@ -8,6 +8,7 @@ import type { Random } from '../platform/random.ts'
 import { jsonCodec, type Store, type Table, type WriteOp } from '../store/store.ts'
 import { canonicalJson } from './canonical-json.ts'
 import { KeyedLock } from './keyed-lock.ts'
+import { checkMessage } from './message.ts'
 import { type OpenTodo, OpenTodos } from './open-todos.ts'
 import { mayFollow, stateClass } from './states.ts'
 import type { JsonObject, Principal, Todo, TodoCreate, TodoPage, TodoState, Todos } from './todo.ts'
@@ -109,6 +110,7 @@ export class LevelTodos implements Todos {
   }
 
   async create(input: TodoCreate): Promise<{ todo: Todo; created: boolean }> {
+    checkMessage(input.message)
     const { dedupKey, dedupName, digest } = this.#names(input)
     const taskId = textMember(input.message, 'taskId')
     const contextId = textMember(input.message, 'contextId')
@@ -122,7 +124,7 @@ export class LevelTodos implements Todos {
         return { todo: known, created: false }
       }
       const dedupOp = (id: string) => this.#dedup.put(dedupName, { id, digest })
-      if (taskId !== undefined) return { todo: await this.#append(taskId, contextId, input, dedupOp), created: false }
+      if (taskId !== undefined) return { todo: await this.#append(taskId, contextId, input, dedupOp), created: true }
       return { todo: await this.#begin(contextId, input, dedupKey, digest, dedupOp), created: true }
     })
   }
@@ -135,10 +137,7 @@ export class LevelTodos implements Todos {
   /** The dedup key, the name of its row and the digest of what came: scoped to agent and caller, so nobody can burn another's id. */
   #names(input: { agent: EidHex; caller: Principal; message: JsonObject }): { dedupKey: string; dedupName: string; digest: string } {
     const { messageId, ...content } = input.message
-    if (typeof messageId !== 'string' || messageId === '') {
-      throw new RookeryError('MESSAGE_ID_MISSING', 'a message needs a messageId', { kind: 'usage', field: 'message.messageId' })
-    }
-    const dedupKey = `a2a:${input.agent}:${input.caller.id}:${messageId}`
+    const dedupKey = `a2a:${input.agent}:${input.caller.id}:${String(messageId)}`
     return { dedupKey, dedupName: this.#sha256(dedupKey), digest: this.#sha256(canonicalJson(content)) }
   }
 

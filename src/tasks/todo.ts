@@ -63,10 +63,10 @@ export interface TodoPage {
 /** The durable Todo store: one state machine, one way to create, one commit hook (TD-12, TD-13, TD-24). */
 export interface Todos {
   /**
-   * Creates, or finds the one with the same caller and messageId. `created: false` then, and nothing runs again.
+   * Creates, or finds the one that the same message of the same caller made: `created: false` then, and nothing runs again.
    * A message that names a Todo of the same caller is appended; an interrupted Todo goes on with it (G-58).
    * @throws RookeryError `MESSAGE_ID_REUSED` (same id, other content), `TODO_UNKNOWN`, `TODO_TERMINAL` (message names a task),
-   * `CONTEXT_MISMATCH`, `CONTEXT_INVALID`, `TODO_LIMIT` (data.kind)
+   * `MESSAGE_INVALID`, `CONTEXT_MISMATCH`, `CONTEXT_INVALID`, `TODO_LIMIT` (data.kind)
    */
   create(input: TodoCreate): Promise<{ todo: Todo; created: boolean }>
   get(id: string): Promise<Todo | undefined>

@@ -1,0 +1,246 @@
+import { JsonRpcTransportHandler, ServerCallContext } from '@a2a-js/sdk/server'
+import { utf8 } from '../../protocol/bytes.ts'
+import { refusalRpcError } from '../../protocol/delivery/refusals.ts'
+import { eidHex } from '../../protocol/identity/eid.ts'
+import { RookeryError } from '../errors.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Logger } from '../platform/logger.ts'
+import type { Inbound, Session } from '../sessions/session.ts'
+import type { Json, JsonObject } from '../tasks/todo.ts'
+import { A2aError, fromRemoteError, toA2aError } from './a2a-error.ts'
+import { principalOf } from './bearer.ts'
+import { checkEnvelope, errorResponse, idOf, isObject, type JsonRpcId, type JsonRpcResponse, parseJson } from './json-rpc.ts'
+import { DeliveryRefused, type LocalA2a } from './local-a2a.ts'
+import { checkMethod, checkParams, checkTenant } from './params.ts'
+import { Caller } from './request-handler.ts'
+import { checkVersion, readServiceParameters, type ServiceParameters } from './service-parameters.ts'
+
+/** wire.md §6, Kinds; §9. */
+export const A2A_CHANNEL = 1
+export const A2A_KIND = 0x02
+/** One JSON text, the payload of one transaction. */
+export const A2A_TEXT_BYTES_MAX = 1_048_576
+/** Requests of ours that wait for an answer on one session; above it the next is refused here. */
+export const REQUESTS_PENDING_MAX = 256
+/** Requests of a peer at work on one session; above it the next is answered RATE_LIMITED. */
+export const REQUESTS_SERVED_MAX = 256
+/** The member beside the JSON-RPC envelope; every name that starts with `a2a-` is reserved there. */
+export const SERVICE_PARAMETERS_MEMBER = 'a2a-service-parameters'
+const PARAMETER_BYTES_MAX = 4_096
+const PARAMETERS_BYTES_MAX = 16_384
+
+interface Pending {
+  resolve(result: Json): void
+  reject(error: unknown): void
+}
+
+/** What the peer answered in place of a result, as it came: a reachability refusal is read from it by its token. */
+export class RemoteRefusal extends Error {
+  override readonly name = 'RemoteRefusal'
+  readonly error: JsonObject
+
+  constructor(error: JsonObject) {
+    super(typeof error.message === 'string' ? error.message.slice(0, 200) : 'refused')
+    this.error = error
+  }
+
+  toA2aError(): A2aError {
+    return fromRemoteError(this.error)
+  }
+}
+
+const channels = new WeakMap<Session, A2aChannel>()
+
+/** The one A2A channel of a session, for both directions. */
+export function a2aChannelOf(session: Session, components: { clock: Clock; logger: Logger }): A2aChannel {
+  let channel = channels.get(session)
+  if (channel === undefined) {
+    channel = new A2aChannel(session, components)
+    channels.set(session, channel)
+  }
+  return channel
+}
+
+/** Answers the peer's requests for the session's local agent. Call it for every session before its first item. */
+export function serveA2a(session: Session, components: { local: LocalA2a; clock: Clock; logger: Logger }): void {
+  a2aChannelOf(session, components).serve(components.local)
+}
+
+/** A2A 1.0 JSON-RPC over channel 1 (wire.md §9): one JSON text a transaction, ids unique in each direction. */
+export class A2aChannel {
+  readonly #session: Session
+  readonly #clock: Clock
+  readonly #logger: Logger
+  readonly #pending = new Map<JsonRpcId, Pending>()
+  readonly #ended = new AbortController()
+  #local: LocalA2a | undefined
+  #nextId = 1
+  #serving = 0
+  /** items that were no JSON-RPC of ours, or answers nobody waits for */
+  ignored = 0
+
+  constructor(session: Session, { clock, logger }: { clock: Clock; logger: Logger }) {
+    this.#session = session
+    this.#clock = clock
+    this.#logger = logger
+    session.onChannel(A2A_CHANNEL, (item) => this.#take(item))
+    void session.closed.then(({ reason }) => {
+      this.#ended.abort(lost(reason))
+      for (const pending of this.#pending.values()) pending.reject(lost(reason))
+      this.#pending.clear()
+    })
+  }
+
+  serve(local: LocalA2a): void {
+    this.#local = local
+  }
+
+  /**
+   * Sends a request and waits for its answer.
+   * @returns `result` as it came
+   * @throws RemoteRefusal; A2aError `PAYLOAD_TOO_LARGE`, `RATE_LIMITED`, `OUTCOME_UNKNOWN` (lost or late: the peer may have acted);
+   * RookeryError `SESSION_CLOSED` (nothing was sent); or the signal's reason
+   */
+  async request(
+    method: string,
+    params: JsonObject,
+    options: { parameters: ServiceParameters; timeoutMs: number; signal?: AbortSignal }
+  ): Promise<Json> {
+    options.signal?.throwIfAborted()
+    if (this.#pending.size >= REQUESTS_PENDING_MAX) {
+      throw new A2aError('RATE_LIMITED', `${REQUESTS_PENDING_MAX} requests to this agent wait for an answer`, { retryAfterSec: 1 })
+    }
+    const id = this.#nextId++
+    const payload = utf8(
+      JSON.stringify({ jsonrpc: '2.0', id, method, params, [SERVICE_PARAMETERS_MEMBER]: writeParameters(options.parameters) })
+    )
+    if (payload.length > A2A_TEXT_BYTES_MAX) throw tooLarge(payload.length)
+    const { promise, resolve, reject } = Promise.withResolvers<Json>()
+    this.#pending.set(id, { resolve, reject })
+    const aborted = () => reject(options.signal?.reason)
+    options.signal?.addEventListener('abort', aborted, { once: true })
+    const cancel = this.#clock.after(options.timeoutMs, () => reject(lost(`no answer within ${options.timeoutMs} ms`)))
+    this.#session.send(A2A_CHANNEL, A2A_KIND, payload, options.signal === undefined ? {} : { signal: options.signal }).catch((err) => {
+      reject(err instanceof RookeryError && err.code === 'SESSION_LOST' ? lost(err.message) : err)
+    })
+    try {
+      return await promise
+    } finally {
+      cancel()
+      options.signal?.removeEventListener('abort', aborted)
+      this.#pending.delete(id)
+    }
+  }
+
+  /** Resolves, and so acknowledges the transaction, once the request's Todo is on disk or its answer is known. */
+  async #take({ kind, payload }: Inbound): Promise<void> {
+    if (kind !== A2A_KIND) return this.#ignore()
+    let body: Json
+    try {
+      if (payload.length > A2A_TEXT_BYTES_MAX) throw tooLarge(payload.length)
+      body = parseJson(payload)
+    } catch (err) {
+      return this.#answer(errorResponse(null, toA2aError(err)))
+    }
+    if (isObject(body) && !('method' in body) && ('result' in body || 'error' in body)) return this.#settle(body)
+    if (this.#serving >= REQUESTS_SERVED_MAX) {
+      const message = `${REQUESTS_SERVED_MAX} requests of this session are at work`
+      return this.#answer(errorResponse(idOf(body), new A2aError('RATE_LIMITED', message, { retryAfterSec: 1 })))
+    }
+    const { promise: durable, resolve: onDurable } = Promise.withResolvers<void>()
+    this.#serving++
+    const answered = this.#respond(body, onDurable)
+      .then((response) => this.#answer(response))
+      .finally(() => this.#serving--)
+    await Promise.race([durable, answered])
+  }
+
+  async #respond(body: Json, onDurable: () => void): Promise<JsonRpcResponse> {
+    const id = idOf(body)
+    try {
+      const request = checkEnvelope(body)
+      const parameters = readParameters((body as JsonObject)[SERVICE_PARAMETERS_MEMBER])
+      checkVersion(parameters)
+      const method = checkMethod(request.method)
+      checkParams(method, request.params)
+      checkTenant(request.params)
+      if (this.#local === undefined) throw new A2aError('UNSUPPORTED_OPERATION', 'this session serves no A2A')
+      const agent = this.#session.local
+      const principal = principalOf({ eidHex: eidHex(this.#session.remote) })
+      const wait = await this.#local.admit(agent, { principal, method, params: request.params }, async ({ retryAfterSec }) => ({
+        reason: 'asleep',
+        queued: false,
+        deposits: true,
+        retryAfterSec
+      }))
+      const caller = new Caller({ principal, door: 'a2a-pss', params: request.params, wait, signal: this.#ended.signal, onDurable })
+      const handler = new JsonRpcTransportHandler(this.#local.handler(agent))
+      const context = new ServerCallContext({ user: caller, requestedVersion: parameters.version })
+      const response = await handler.handle({ jsonrpc: '2.0', id, method, params: request.params }, context)
+      if (caller.refused !== undefined) throw caller.refused
+      return response as JsonRpcResponse
+    } catch (err) {
+      if (err instanceof DeliveryRefused) {
+        const { code, message, data } = refusalRpcError(err.refusal)
+        return { jsonrpc: '2.0', id, error: { code, message, data: data as Json } }
+      }
+      const error = toA2aError(err)
+      if (error.reason === 'INTERNAL_ERROR' || error.reason === 'STORE_FAILED') {
+        this.#logger.error({ err: error.cause ?? err }, 'an A2A request of a session failed')
+      }
+      return errorResponse(id, error)
+    }
+  }
+
+  /** A transaction of its own, not awaited by the handler that caused it; lost with the session, and then asked for again by messageId. */
+  #answer(response: JsonRpcResponse): void {
+    let payload = utf8(JSON.stringify(response))
+    if (payload.length > A2A_TEXT_BYTES_MAX) payload = utf8(JSON.stringify(errorResponse(response.id, tooLarge(payload.length))))
+    this.#session.send(A2A_CHANNEL, A2A_KIND, payload).catch((err) => this.#logger.debug({ err }, 'an A2A answer was not taken'))
+  }
+
+  #settle(response: JsonObject): void {
+    const pending = this.#pending.get(idOf(response))
+    if (pending === undefined) this.#ignore()
+    else if (isObject(response.error)) pending.reject(new RemoteRefusal(response.error))
+    else if (response.error !== undefined) pending.reject(new RemoteRefusal({}))
+    else pending.resolve(response.result ?? null)
+  }
+
+  #ignore(): void {
+    this.ignored++
+  }
+}
+
+function writeParameters({ version, extensions }: ServiceParameters): JsonObject {
+  return { 'a2a-version': version, ...(extensions.length > 0 ? { 'a2a-extensions': extensions.join(',') } : {}) }
+}
+
+/** @throws A2aError `INVALID_REQUEST` for parameters that are no text or too long */
+function readParameters(member: Json | undefined): ServiceParameters {
+  const refuse = (why: string) => new A2aError('INVALID_REQUEST', `${SERVICE_PARAMETERS_MEMBER} ${why}`)
+  if (member !== undefined && !isObject(member)) throw refuse('is not an object')
+  const byName = new Map<string, string>()
+  let bytes = 0
+  for (const [name, value] of Object.entries(member ?? {})) {
+    if (typeof value !== 'string' || utf8(value).length > PARAMETER_BYTES_MAX) {
+      throw refuse(`has a value that is no text of at most ${PARAMETER_BYTES_MAX} bytes`)
+    }
+    bytes += utf8(name).length + utf8(value).length
+    byName.set(name.toLowerCase(), value)
+  }
+  if (bytes > PARAMETERS_BYTES_MAX) throw refuse(`is above ${PARAMETERS_BYTES_MAX} bytes in all`)
+  return readServiceParameters(byName.get('a2a-version'), byName.get('a2a-extensions'))
+}
+
+function tooLarge(bytes: number): A2aError {
+  return new A2aError('PAYLOAD_TOO_LARGE', `the A2A text is ${bytes} bytes; a session takes ${A2A_TEXT_BYTES_MAX}`, {
+    metadata: { bytesMax: String(A2A_TEXT_BYTES_MAX) }
+  })
+}
+
+function lost(reason: string): A2aError {
+  return new A2aError('OUTCOME_UNKNOWN', `the answer did not come, and the agent may have acted: ${reason}`, {
+    metadata: { outcome: 'unknown', remedy: 'send the same messageId again: it is handled once' }
+  })
+}

@@ -1,0 +1,263 @@
+import { toHex } from '../../protocol/bytes.ts'
+import type { EidHex } from '../../protocol/identity/eid.ts'
+import { RookeryError } from '../errors.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Logger } from '../platform/logger.ts'
+import type { Random } from '../platform/random.ts'
+import type { AgentHandler, HandlerResult, HandlerTask } from './handler.ts'
+import { IN_PROCESS_HOLDER } from './level-todos.ts'
+import { artifactSchema, fieldPath } from './message.ts'
+import { stateClass } from './states.ts'
+import type { JsonObject, Todo, Todos } from './todo.ts'
+
+export interface WorkerComponents {
+  todos: Todos
+  clock: Clock
+  random: Random
+  logger: Logger
+}
+
+export interface WorkerSettings {
+  /** Todos that run at a time */
+  concurrency: number
+  leaseMs: number
+  /** how long a canceled handler may go on before its place is given to the next */
+  graceMs: number
+}
+
+export const WORKER_DEFAULTS: WorkerSettings = { concurrency: 1, leaseMs: 60_000, graceMs: 5_000 }
+
+/** After a claim that the disk refused. */
+const CLAIM_RETRY_MS = 5_000
+
+/** Runs an agent's handler over its Todos: woken by the commit hook, never by a timer. */
+export interface Worker {
+  start(): void
+  /** Looks for work: after the agent woke, for instance. */
+  poke(): void
+  /** Runs that go on now. */
+  readonly running: number
+  /** Ends all runs; what they held is pending again. */
+  stop(): Promise<void>
+}
+
+interface Run {
+  abort: AbortController
+  done: Promise<void>
+}
+
+/**
+ * @param mayRun - whether the agent takes work now; while it says no, the handler is not called (OD-10)
+ */
+export function createWorker(
+  components: WorkerComponents,
+  init: { agent: EidHex; handler: AgentHandler; mayRun?: () => boolean; settings?: Partial<WorkerSettings> }
+): Worker {
+  return new HandlerWorker(components, init.agent, init.handler, init.mayRun ?? (() => true), { ...WORKER_DEFAULTS, ...init.settings })
+}
+
+class HandlerWorker implements Worker {
+  readonly #components: WorkerComponents
+  readonly #agent: EidHex
+  readonly #handler: AgentHandler
+  readonly #mayRun: () => boolean
+  readonly #settings: WorkerSettings
+  readonly #holder: string
+  readonly #runs = new Map<string, Run>()
+  #unhook: (() => void) | undefined
+  #claiming: Promise<void> | undefined
+  #again = false
+  #cancelRetry: () => void = () => {}
+  #stopped = false
+
+  constructor(components: WorkerComponents, agent: EidHex, handler: AgentHandler, mayRun: () => boolean, settings: WorkerSettings) {
+    this.#components = components
+    this.#agent = agent
+    this.#handler = handler
+    this.#mayRun = mayRun
+    this.#settings = settings
+    this.#holder = `${IN_PROCESS_HOLDER}${toHex(components.random.bytes(8))}`
+  }
+
+  get running(): number {
+    return this.#runs.size
+  }
+
+  start(): void {
+    this.#unhook = this.#components.todos.onCommit((todo) => this.#committed(todo))
+    this.poke()
+  }
+
+  poke(): void {
+    if (this.#stopped || this.#unhook === undefined) return
+    this.#again = true
+    this.#claiming ??= this.#claimAll().finally(() => {
+      this.#claiming = undefined
+      // Whoever asked after the last look found this promise still there.
+      if (this.#again) this.poke()
+    })
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#unhook?.()
+    this.#cancelRetry()
+    await this.#claiming
+    for (const { abort } of this.#runs.values()) abort.abort(stopping())
+    await Promise.all([...this.#runs.values()].map(({ done }) => done))
+  }
+
+  #committed(todo: Todo): void {
+    if (todo.agent !== this.#agent) return
+    if (todo.state === 'pending') this.poke()
+    else if (stateClass(todo.state) === 'terminal') this.#runs.get(todo.id)?.abort.abort(ended(todo))
+  }
+
+  async #claimAll(): Promise<void> {
+    while (this.#again) {
+      this.#again = false
+      while (!this.#stopped && this.#runs.size < this.#settings.concurrency && this.#mayRun()) {
+        let todo: Todo | undefined
+        try {
+          todo = await this.#components.todos.claim(this.#agent, this.#holder, { leaseMs: this.#settings.leaseMs })
+        } catch (err) {
+          // A full disk must not spin here.
+          this.#components.logger.warn({ err, agent: this.#agent }, 'no Todo could be claimed')
+          this.#again = false
+          this.#cancelRetry()
+          this.#cancelRetry = this.#components.clock.after(CLAIM_RETRY_MS, () => this.poke())
+          return
+        }
+        if (todo === undefined) break
+        this.#run(todo)
+      }
+    }
+  }
+
+  #run(todo: Todo): void {
+    const abort = new AbortController()
+    const done = this.#work(todo, abort).finally(() => {
+      this.#runs.delete(todo.id)
+      this.poke()
+    })
+    this.#runs.set(todo.id, { abort, done })
+  }
+
+  async #work(todo: Todo, abort: AbortController): Promise<void> {
+    const { todos, logger } = this.#components
+    const stopRenewing = this.#renew(todo.id, abort)
+    try {
+      const result = await this.#handle(todo, abort.signal)
+      if (abort.signal.aborted) return await this.#released(todo.id, abort.signal.reason)
+      await todos.complete(todo.id, this.#holder, artifactsOf(result))
+    } catch (err) {
+      if (abort.signal.aborted) return await this.#released(todo.id, abort.signal.reason)
+      const reason = err instanceof Error ? err.message : String(err)
+      logger.warn({ err, todo: todo.id, attempt: todo.attempt }, 'a handler failed')
+      await this.#report(todo.id, () =>
+        err instanceof RookeryError && err.code === 'HANDLER_RESULT_INVALID'
+          ? todos.fail(todo.id, this.#holder, reason)
+          : todos.retry(todo.id, this.#holder, reason)
+      )
+    } finally {
+      stopRenewing()
+    }
+  }
+
+  /** The handler's result; or undefined soon after the signal, so that one that ignores it does not block the rest for ever. */
+  async #handle(todo: Todo, signal: AbortSignal): Promise<HandlerResult | undefined> {
+    const task: HandlerTask = {
+      id: todo.id,
+      contextId: todo.contextId,
+      caller: todo.caller,
+      message: todo.history.at(-1) as JsonObject,
+      history: todo.history,
+      attempt: todo.attempt
+    }
+    const late = new AbortController()
+    const grace = new Promise<undefined>((resolve) => {
+      const passed = () => resolve(undefined)
+      const wait = () => void this.#components.clock.sleep(this.#settings.graceMs, { signal: late.signal }).then(passed, () => undefined)
+      if (signal.aborted) wait()
+      else signal.addEventListener('abort', wait, { once: true })
+    })
+    try {
+      const run = (async () => await this.#handler(task, { signal }))()
+      return await Promise.race([run, grace])
+    } finally {
+      late.abort()
+    }
+  }
+
+  async #released(id: string, reason: unknown): Promise<void> {
+    if (reason instanceof RookeryError && reason.code === 'NODE_STOPPING') {
+      await this.#report(id, () => this.#components.todos.release(id, this.#holder))
+    }
+  }
+
+  async #report(id: string, write: () => Promise<Todo>): Promise<void> {
+    try {
+      await write()
+    } catch (err) {
+      if (err instanceof RookeryError && err.code === 'LEASE_LOST') return
+      // Nothing was written, so the lease runs out and another attempt follows.
+      this.#components.logger.error({ err, todo: id }, 'the outcome of a run could not be written')
+    }
+  }
+
+  #renew(id: string, abort: AbortController): () => void {
+    const { todos, clock, logger } = this.#components
+    let cancel = () => {}
+    let over = false
+    const again = () => {
+      if (over) return
+      cancel = clock.after(this.#settings.leaseMs / 2, () => {
+        todos.renew(id, this.#holder, { leaseMs: this.#settings.leaseMs }).then(again, (err) => {
+          if (over) return
+          logger.warn({ err, todo: id }, 'a lease could not be renewed')
+          if (err instanceof RookeryError && err.code === 'LEASE_LOST') abort.abort(err)
+          else again()
+        })
+      })
+    }
+    again()
+    return () => {
+      over = true
+      cancel()
+    }
+  }
+}
+
+/** @throws RookeryError `HANDLER_RESULT_INVALID`: trying again would not help */
+function artifactsOf(result: HandlerResult | undefined): JsonObject[] {
+  const given = result ?? {}
+  const artifacts = [...(given.artifacts ?? [])]
+  if (given.text !== undefined) artifacts.push({ artifactId: 'text', name: 'text', parts: [{ text: given.text }] })
+  const ids = new Set<unknown>()
+  for (const artifact of artifacts) {
+    const parsed = artifactSchema.safeParse(artifact)
+    const issue = parsed.success ? undefined : parsed.error.issues[0]
+    const why =
+      issue !== undefined
+        ? `${fieldPath(issue.path)} ${issue.message}`
+        : ids.has(artifact.artifactId)
+          ? 'artifactId is used twice'
+          : undefined
+    if (why !== undefined) {
+      throw new RookeryError('HANDLER_RESULT_INVALID', `the handler gave an artifact that is none: ${why}`, {
+        kind: 'internal',
+        field: 'artifacts'
+      })
+    }
+    ids.add(artifact.artifactId)
+  }
+  return artifacts
+}
+
+function stopping(): RookeryError {
+  return new RookeryError('NODE_STOPPING', 'the node is stopping', { kind: 'interrupted' })
+}
+
+function ended(todo: Todo): RookeryError {
+  return new RookeryError('TODO_TERMINAL', `the Todo is ${todo.state}`, { kind: 'conflict', data: { state: todo.state } })
+}
