@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events'
 import { noise } from '@chainsafe/libp2p-noise'
 import { yamux } from '@chainsafe/libp2p-yamux'
 import { bootstrap } from '@libp2p/bootstrap'
@@ -23,8 +22,9 @@ import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
 import type { Store } from '../store/store.ts'
-import { KademliaDht, type KadRpc } from './dht.ts'
+import { KademliaDht } from './dht.ts'
 import { DhtDatastore } from './dht-datastore.ts'
+import { type KadRpc, Lookup } from './dht-lookup.ts'
 import { checkValue, DHT_NAMESPACES, type DhtRules } from './dht-rules.ts'
 import type { Host } from './host.ts'
 import { Libp2pHost } from './libp2p-host.ts'
@@ -115,6 +115,10 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
   const memoryOfPeers = new PeerMemory({ clock, store })
   await memoryOfPeers.load()
 
+  const kadProtocol = init.dht?.protocol ?? KAD_PROTOCOL
+  const kBucketSize = init.dht?.kBucketSize ?? 20
+  const alpha = init.dht?.alpha ?? 3
+  const disjointPaths = init.dht?.disjointPaths ?? (profile === 'memory' ? 1 : 3)
   const listening = new ListenLog()
   const discovery: ((c: { peerStore: never; logger: never; connectionManager: never }) => PeerDiscovery)[] = []
   if (bootstrapPeers.length > 0) {
@@ -153,10 +157,10 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
       ping: ping(),
       dht: (c: KadDHTComponents) => {
         const kad = kadDHT({
-          protocol: init.dht?.protocol ?? KAD_PROTOCOL,
-          kBucketSize: init.dht?.kBucketSize ?? 20,
-          alpha: init.dht?.alpha ?? 3,
-          disjointPaths: init.dht?.disjointPaths ?? (profile === 'memory' ? 1 : 3),
+          protocol: kadProtocol,
+          kBucketSize,
+          alpha,
+          disjointPaths,
           clientMode: init.dht?.clientMode ?? false,
           allowQueryWithZeroPeers: true,
           initialQuerySelfInterval: init.dht?.initialQuerySelfIntervalMs ?? 1_000,
@@ -170,22 +174,23 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
     }
   })
 
-  const stopping = new AbortController()
-  setMaxListeners(0, stopping.signal)
+  const kad = libp2p.services.dht
+  const { peerStore } = libp2p
+  const connected = async () => {
+    const servers = await Promise.all(
+      libp2p.getPeers().map(async (id) => {
+        const known = await peerStore.get(id).catch(() => undefined)
+        return known?.protocols.includes(kadProtocol) === true ? [id] : []
+      })
+    )
+    return servers.flat()
+  }
+  const isAllowed = (addr: Multiaddr) => !isPublic || isPublicAddr(addr)
+  const lookup = new Lookup({ kad, self, peerStore, crypto, clock, connected, isAllowed }, { kBucketSize, alpha, disjointPaths })
   const host = new Libp2pHost(
     { clock, random, logger: log, libp2p: libp2p as unknown as Libp2p, datastore, peers: memoryOfPeers },
     { bootstrap: bootstrapPeers, isPublic },
-    (addresses, signal) =>
-      new KademliaDht({
-        kad: libp2p.services.dht,
-        peer: self,
-        peerStore: libp2p.peerStore,
-        datastore,
-        crypto,
-        clock,
-        signal,
-        addresses
-      })
+    (addresses, signal) => new KademliaDht({ kad, peer: self, peerStore, datastore, lookup, crypto, clock, signal, addresses })
   )
   try {
     await libp2p.start()

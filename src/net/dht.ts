@@ -1,12 +1,13 @@
 import { setMaxListeners } from 'node:events'
-import type { PeerId, PeerInfo, PeerStore } from '@libp2p/interface'
-import { type KadDHT, Record as KadRecord, MessageType, type QueryEvent } from '@libp2p/kad-dht'
+import type { PeerId, PeerStore } from '@libp2p/interface'
+import { Record as KadRecord, MessageType } from '@libp2p/kad-dht'
 import { peerIdFromString } from '@libp2p/peer-id'
 import { compare, toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { DhtDatastore } from './dht-datastore.ts'
+import { type KadRpc, type Lookup, NO_PATH } from './dht-lookup.ts'
 import type { Dht, PeerAddress } from './host.ts'
 import { withoutPeer } from './multiaddrs.ts'
 
@@ -15,24 +16,12 @@ const RPC_CONCURRENCY = 3
 /** A look-up that takes longer than this is over; what it found until then counts. */
 const QUERY_TIMEOUT_MS = 30_000
 
-/** The parts of kad-dht that its interface does not name: single RPCs, which tell what its own put and get hide. */
-export interface KadRpc extends KadDHT {
-  readonly network: {
-    sendRequest(peer: PeerId, message: object, options: { signal?: AbortSignal; path: object }): AsyncIterable<QueryEvent>
-  }
-  readonly peerRouting: {
-    getValueOrPeers(peer: PeerId, key: Uint8Array, options: { signal?: AbortSignal; path: object }): AsyncIterable<QueryEvent>
-  }
-  readonly routingTable: { readonly size: number }
-}
-
-const NO_PATH = { index: -1, queued: 0, running: 0, total: 0 }
-
 export interface KadDhtComponents {
   kad: KadRpc
   peer: PeerId
   peerStore: PeerStore
   datastore: DhtDatastore
+  lookup: Lookup
   crypto: CryptoProvider
   clock: Clock
   /** fires when the host stops */
@@ -57,35 +46,20 @@ export class KademliaDht implements Dht {
   }
 
   async closestPeers(key: Uint8Array, options: { signal?: AbortSignal; countMax?: number } = {}): Promise<PeerAddress[]> {
-    const { kad, peer, crypto } = this.#c
+    const { kad, peer, crypto, lookup } = this.#c
     options.signal?.throwIfAborted()
     this.#c.signal.throwIfAborted()
-    const found = new Map<string, PeerInfo>()
-    const deadline = this.#scope(options.signal, QUERY_TIMEOUT_MS)
-    try {
-      for await (const event of kad.getClosestPeers(key, { signal: deadline.signal })) {
-        if (event.name === 'FINAL_PEER') found.set(event.peer.id.toString(), event.peer)
-      }
-    } catch (cause) {
-      options.signal?.throwIfAborted()
-      this.#c.signal.throwIfAborted()
-      if (found.size === 0 && !deadline.signal.aborted) {
-        throw new RookeryError('DHT_QUERY_FAILED', 'the look-up of the closest peers failed', { kind: 'unavailable', cause })
-      }
-    } finally {
-      deadline.release()
+    const scope = this.#scope(options.signal, QUERY_TIMEOUT_MS)
+    const found = await lookup.closest(key, scope.signal).finally(() => scope.release())
+    options.signal?.throwIfAborted()
+    this.#c.signal.throwIfAborted()
+    if (this.mode() === 'server') {
+      found.push({ id: peer, addrs: this.#c.addresses(), distance: lookup.distance(peer, crypto.sha256(key)) })
+      found.sort((a, b) => compare(a.distance, b.distance))
     }
-    const place = crypto.sha256(key)
-    const distanceOf = (id: PeerId) => crypto.sha256(id.toMultihash().bytes).map((byte, i) => byte ^ (place[i] as number))
-    const peers = [...found.values()].map((info) => ({ id: info.id, distance: distanceOf(info.id), addrs: info.multiaddrs.map(String) }))
-    if (this.mode() === 'server') peers.push({ id: peer, distance: distanceOf(peer), addrs: this.#c.addresses() })
-    peers.sort((a, b) => compare(a.distance, b.distance))
-    const nearest = peers.slice(0, options.countMax ?? kad.k)
+    const nearest = found.slice(0, options.countMax ?? kad.k)
     return Promise.all(
-      nearest.map(async ({ id, addrs }) => ({
-        peer: id.toString(),
-        addrs: addrs.length > 0 ? addrs.map(withoutPeer) : await this.#known(id)
-      }))
+      nearest.map(async ({ id, addrs }) => ({ peer: id.toString(), addrs: addrs.length > 0 ? addrs : await this.#known(id) }))
     )
   }
 
