@@ -3,7 +3,7 @@ import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { decodeObject, type GovernedObject, openObject, PURPOSE_A2A_MESSAGE, verifyObject } from '../../protocol/delivery/object.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { type EidHex, eidHex } from '../../protocol/identity/eid.ts'
-import { RookeryError } from '../errors.ts'
+import { type ErrorKind, RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
@@ -17,6 +17,8 @@ import type { ReplayCache } from './replay-cache.ts'
 export const DRAIN_PER_SEC_DEFAULT = 200
 /** Events kept for a report; a caller that wants every one passes `onEvent`. */
 export const DRAIN_EVENTS_MAX = 1_000
+/** Kinds of refusal by the task store that no later try can mend. */
+const MESSAGE_FAULTS: readonly ErrorKind[] = ['usage', 'conflict', 'notFound']
 /** What a drain can act on; records of any other purpose wait for a processor that knows them (OD-38). */
 export const KNOWN_PURPOSES: readonly string[] = [PURPOSE_A2A_MESSAGE]
 
@@ -138,7 +140,7 @@ export class Drain {
   }
 
   async #accept(agent: LocalAgent, record: QueueRecord, object: GovernedObject, message: JsonObject, nowMs: number): Promise<Verdict> {
-    const { queue, replay, clockGuard, todos, store } = this.#components
+    const { queue, replay, clockGuard, todos, store, logger } = this.#components
     const issuer = eidHex(object.issuer)
     const claim = await replay.claim(issuer, toHex(object.id), object.expiresAtMs, nowMs)
     if (claim === 'seen') return this.#discard(record, { outcome: 'replayed', reason: 'OBJECT_REPLAYED' })
@@ -164,11 +166,19 @@ export class Drain {
       // The same message came in by another door before: it has had its effect, so only the record and the name are left to write.
       if (!created) await store.commit(alongside)
       done()
-      return created ? { outcome: 'accepted', todo: todo.id } : { outcome: 'replayed', reason: 'TODO_EXISTS', todo: todo.id }
+      // A message that names a task is appended to it, which creates nothing either.
+      if (created || typeof message.taskId === 'string') return { outcome: 'accepted', todo: todo.id }
+      return { outcome: 'replayed', reason: 'TODO_EXISTS', todo: todo.id }
     } catch (error) {
       claim.abandon()
-      if (!(error instanceof RookeryError) || error.kind === 'storage') throw error
-      return this.#discard(record, { outcome: 'invalid', reason: error.code })
+      if (error instanceof RookeryError && error.kind === 'storage') throw error
+      // Only what is wrong with the message itself discards it; a limit reached or a fault of ours leaves it, and lets later ones pass.
+      if (error instanceof RookeryError && MESSAGE_FAULTS.includes(error.kind)) {
+        return this.#discard(record, { outcome: 'invalid', reason: error.code })
+      }
+      const reason = error instanceof RookeryError ? error.code : 'INTERNAL'
+      logger.error({ error, agent: agent.name, key: record.key }, 'a queued message could not become a task and waits')
+      return { outcome: 'waits', reason }
     }
   }
 
