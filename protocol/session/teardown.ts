@@ -18,7 +18,9 @@ export const TEARDOWN_REASONS = {
   contract: 6,
   /** the peer broke the protocol or contradicted itself */
   violation: 7,
-  diverged: 8
+  diverged: 8,
+  /** this side could not do what it took on */
+  failed: 9
 } as const
 
 export type TeardownReason = keyof typeof TEARDOWN_REASONS

@@ -1,0 +1,135 @@
+import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import { ProtocolError } from '../../protocol/errors.ts'
+import type { Eid } from '../../protocol/identity/eid.ts'
+import { CLOSE, decodeClose } from '../../protocol/session/close.ts'
+import { cookie } from '../../protocol/session/cookie.ts'
+import type { Established } from '../../protocol/session/established.ts'
+import { FRAME } from '../../protocol/session/header.ts'
+import { Initiator, type InitiatorStep } from '../../protocol/session/initiator.ts'
+import { RookeryError } from '../errors.ts'
+import type { LocalAgent } from '../identity/agent.ts'
+import type { ByteStream } from '../net/byte-stream.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Random } from '../platform/random.ts'
+import { readSessionFrame } from './frame-reader.ts'
+import { peerIds } from './peer-bytes.ts'
+import { sessionError } from './session-errors.ts'
+
+export interface InitiateComponents {
+  crypto: CryptoProvider
+  clock: Clock
+  random: Random
+  /** our PeerId, text form */
+  self: string
+}
+
+export interface Initiated {
+  established: Established
+  /** to be sent at once; READY may follow in the same write */
+  ack: Uint8Array
+  /** when the first INIT was sent, monotonic */
+  startedMs: number
+  /** those of INIT and NEG: 1, or 2 after a RETRY */
+  roundTrips: number
+}
+
+type Event = { kind: 'frame'; frame: Uint8Array } | { kind: 'wake' } | { kind: 'failed'; error: unknown }
+
+const CLOSE_NAMES = new Map<number, string>(Object.entries(CLOSE).map(([name, code]) => [code, name]))
+
+/**
+ * Runs INIT and NEG over a stream, up to the ACK that is to be sent.
+ * @throws RookeryError `HANDSHAKE_FAILED` (data.reason: a ProtocolErrorCode, or what the peer's CLOSE hinted), `SESSION_BUSY`; or the signal's
+ *   reason. The stream is then closed
+ */
+export async function initiate(
+  { crypto, clock, random, self }: InitiateComponents,
+  stream: ByteStream,
+  from: LocalAgent,
+  to: Eid,
+  { signal }: { signal: AbortSignal }
+): Promise<Initiated> {
+  const machine = new Initiator({
+    crypto,
+    local: from.signer,
+    remoteEid: to,
+    peers: peerIds(self, stream.connection, 'initiator'),
+    flags: 0,
+    randomness: { iCookie: cookie(random.bytes(8)), nonceI: random.bytes(32), ephSecret: random.bytes(32) },
+    contract: () => ({ kind: 'refuse', field: 'sfc' })
+  })
+  const startedMs = clock.monotonicMs()
+  let hint: string | undefined
+  let roundTrips = 0
+  try {
+    let step: InitiatorStep = machine.start(startedMs)
+    let reading: Promise<Event> | undefined
+    for (;;) {
+      if (step.state === 'ESTABLISHED') {
+        return { established: step.established, ack: step.send[0] as Uint8Array, startedMs, roundTrips }
+      }
+      for (const frame of step.send) await stream.write(frame, { signal })
+      if (step.state === 'CLOSED') throw failed(step.error, hint)
+      reading ??= nextFrame(stream, signal)
+      const event: Event = await soonest(reading, clock, step.wakeAtMs)
+      if (event.kind === 'failed') {
+        signal.throwIfAborted()
+        throw failed(new ProtocolError('OUT_OF_ORDER', 'the stream ended during the handshake', { cause: event.error }), hint)
+      }
+      if (event.kind === 'wake') step = machine.tick(clock.monotonicMs()) ?? step
+      else {
+        reading = undefined
+        roundTrips += 1
+        if (event.frame[1] === FRAME.CLOSE) hint = closeName(event.frame)
+        step = machine.receive(event.frame, clock.monotonicMs())
+      }
+    }
+  } catch (error) {
+    machine.abort(new ProtocolError('OUT_OF_ORDER', 'given up'))
+    void stream.close()
+    signal.throwIfAborted()
+    if (error instanceof RookeryError && (error.code === 'STREAM_ENDED' || error.code === 'STREAM_RESET')) {
+      throw failed(new ProtocolError('OUT_OF_ORDER', 'the stream ended during the handshake', { cause: error }), hint)
+    }
+    throw error
+  }
+}
+
+async function nextFrame(stream: ByteStream, signal: AbortSignal): Promise<Event> {
+  try {
+    return { kind: 'frame', frame: (await readSessionFrame(stream, { signal })).frame }
+  } catch (error) {
+    return { kind: 'failed', error }
+  }
+}
+
+async function soonest(reading: Promise<Event>, clock: Clock, wakeAtMs: number): Promise<Event> {
+  const wake = Promise.withResolvers<Event>()
+  const cancel = clock.after(Math.max(0, wakeAtMs - clock.monotonicMs()), () => wake.resolve({ kind: 'wake' }))
+  try {
+    return await Promise.race([reading, wake.promise])
+  } finally {
+    cancel()
+  }
+}
+
+function closeName(frame: Uint8Array): string | undefined {
+  try {
+    const { code } = decodeClose(frame)
+    return CLOSE_NAMES.get(code) ?? `CLOSE-${code}`
+  } catch {
+    return undefined
+  }
+}
+
+function failed(error: ProtocolError, hint: string | undefined): RookeryError {
+  if (hint === 'BUSY') {
+    return sessionError('SESSION_BUSY', 'the peer has no room for another session', {
+      remedy: 'try again later',
+      cause: error,
+      data: { reason: hint }
+    })
+  }
+  const reason = hint ?? error.code
+  return sessionError('HANDSHAKE_FAILED', `the handshake failed (${reason}): ${error.message}`, { cause: error, data: { reason } })
+}
