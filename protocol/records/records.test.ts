@@ -311,6 +311,7 @@ describe('who curates a space', () => {
     expect(selectDhtValue(key, signAnnounce(), theirs).winner).toBe('held')
     expect(selectDhtValue(key, mine, signAnnounce({}, bob)).winner).toBe('held')
     expect(selectDhtValue(key, mine, signAnnounce({ prev }, carol)).winner).toBe('held')
+    expect(selectDhtValue(key, mine, signAnnounce({ prev: { eid: carol.publicKey, ver: 1 } }, bob)).winner).toBe('held')
     expect(selectDhtValue(key, mine, signAnnounce({ prev: { ...prev, ver: 2 } }, bob)).winner).toBe('held')
     expect(selectDhtValue(key, signAnnounce({ next: { ...next, ver: 2 } }), theirs).winner).toBe('held')
   })
@@ -371,6 +372,8 @@ describe('registry entries', () => {
   it('[G-21] keeps the announcements of two curators side by side', () => {
     const ids = [signAnnounce(), signAnnounce({}, bob)].map((bytes) => openSetEntry(crypto, 'announcements', spaceId, bytes, NOW_MS).id)
     expect(new Set(ids).size).toBe(2)
+    const other = dsId(crypto, { ns: 'org.agentnet', topic: 'marketplace.energy', version: 2 })
+    expect(codeOf(() => openSetEntry(crypto, 'announcements', other, signAnnounce(), NOW_MS))).toBe('RECORD_KEY_MISMATCH')
   })
 
   it('[DS-20] takes a prune of the curator under its space', () => {
