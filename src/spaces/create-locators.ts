@@ -3,6 +3,7 @@ import { locatorKey } from '../../protocol/discovery/dht-key.ts'
 import { type Eid, type EidHex, eidHex, eid as eidOf, eidToDid } from '../../protocol/identity/eid.ts'
 import { buildRecord, decodeRecord, recordExpiresAtMs } from '../../protocol/records/envelope.ts'
 import {
+  ADDR,
   ADDR_BYTES_MAX,
   LOCATOR_ADDRS_MAX,
   LOCATOR_TTL_SEC,
@@ -49,7 +50,7 @@ export async function createLocators(
   const logger = components.logger.child('locators')
   const locators = new NodeLocators(
     { ...components, logger, refresher: new Refresher({ ...components, logger }) },
-    init.network ?? 'public'
+    init.network ?? 'lan'
   )
   await locators.resume()
   return locators
@@ -184,7 +185,7 @@ class NodeLocators implements Locators {
   /** At most eight that fit into the record and that this network dials. */
   #addrs(): string[] {
     return reachableAddrs(this.#c.host.addresses(), this.#network)
-      .filter((addr) => addr.length <= ADDR_BYTES_MAX)
+      .filter((addr) => addr.length <= ADDR_BYTES_MAX && ADDR.test(addr))
       .slice(0, LOCATOR_ADDRS_MAX)
   }
 

@@ -56,7 +56,7 @@ export interface SpacesInit {
 /** Opens what our agents announced and joined before and keeps it alive from now on. Ask for nothing before the host serves. */
 export async function createSpaces(components: SpacesComponents, init: SpacesInit = {}): Promise<Spaces & { idle(): Promise<void> }> {
   const logger = components.logger.child('spaces')
-  const network = init.network ?? 'public'
+  const network = init.network ?? 'lan'
   const curators = await CuratorMemory.open(components.store)
   const spaces = new NodeSpaces({
     ...components,
