@@ -16,9 +16,10 @@ import { Rejoin } from './rejoin.ts'
 
 /** stop() leaves what has not ended after this time. */
 const STOP_TIMEOUT_MS = 4_500
-/** A stream on a connection that was open before is negotiated in this time, or the connection is taken for dead and dialled anew. */
-const REUSE_TIMEOUT_MS = 4_000
-const DIAL_TIMEOUT_MS = 15_000
+/** A connection that was open before and does not negotiate a stream in this time may be dead: a new one is dialled beside it, and the first to answer carries the stream. */
+const REUSE_PATIENCE_MS = 1_000
+/** Dialling, however many addresses there are, and negotiating */
+const OPEN_TIMEOUT_MS = 20_000
 const SWEEP_INTERVAL_MS = 60_000
 const INBOUND_STREAMS_MAX = 256
 const OUTBOUND_STREAMS_MAX = 1_024
@@ -35,6 +36,11 @@ export interface Libp2pHostComponents {
 export interface Libp2pHostInit {
   bootstrap: readonly { peer: string; addrs: readonly string[] }[]
   isPublic: boolean
+}
+
+interface Opened {
+  connection: Connection
+  stream: Stream
 }
 
 /** {@link Host} over a libp2p node. */
@@ -62,7 +68,10 @@ export class Libp2pHost implements Host {
     this.#rejoin = new Rejoin(components, {
       connected: () => this.peers().length,
       candidates: () => this.#candidates(),
-      dial: async (target) => void (await this.#dial(target, AbortSignal.any([this.#stopped.signal, AbortSignal.timeout(DIAL_TIMEOUT_MS)])))
+      dial: async (target) => {
+        const scope = this.#scope(undefined, OPEN_TIMEOUT_MS)
+        await this.#dial(target, scope.signal, false).finally(() => scope.release())
+      }
     })
     const { libp2p } = components
     libp2p.addEventListener('peer:connect', (event) => this.#onConnect(event.detail))
@@ -91,16 +100,15 @@ export class Libp2pHost implements Host {
   async openStream(target: PeerAddress, protocol: string, options: { signal?: AbortSignal } = {}): Promise<ByteStream> {
     this.#checkRunning()
     options.signal?.throwIfAborted()
-    const scope = this.#scope(options.signal)
+    const scope = this.#scope(options.signal, OPEN_TIMEOUT_MS)
     try {
-      const id = parsePeer(target.peer)
-      const open = this.#newestConnection(id)
-      if (open !== undefined) {
-        const stream = await this.#reuse(open, protocol, scope.signal)
-        if (stream !== undefined) return this.#byteStream(stream, open)
+      const open = this.#newestConnection(parsePeer(target.peer))
+      const dialled = async (signal: AbortSignal, force: boolean): Promise<Opened> => {
+        const connection = await this.#dial(target, signal, force)
+        return { connection, stream: await this.#newStream(connection, protocol, signal) }
       }
-      const connection = await this.#dial(target, scope.signal)
-      return this.#byteStream(await this.#newStream(connection, protocol, scope.signal), connection)
+      const opened = open === undefined ? await dialled(scope.signal, false) : await this.#reuse(open, protocol, scope.signal, dialled)
+      return this.#byteStream(opened.stream, opened.connection)
     } catch (error) {
       options.signal?.throwIfAborted()
       this.#checkRunning()
@@ -116,23 +124,46 @@ export class Libp2pHost implements Host {
     return open.sort((a, b) => b.timeline.open - a.timeline.open)[0]
   }
 
-  /** @returns undefined when the connection turned out to be dead; it is dropped then */
-  async #reuse(connection: Connection, protocol: string, signal: AbortSignal): Promise<Stream | undefined> {
-    const patience = new AbortController()
-    setMaxListeners(0, patience.signal)
-    const give = () => patience.abort(new Error('the connection does not answer'))
-    const cancel = this.#c.clock.after(REUSE_TIMEOUT_MS, give)
+  /**
+   * Opens a stream on a connection we have. The peer may have died or restarted without a word, and QUIC tells only after its idle time;
+   * a live connection is never dropped for being slow, since sessions share it.
+   */
+  async #reuse(
+    connection: Connection,
+    protocol: string,
+    signal: AbortSignal,
+    dialled: (signal: AbortSignal, force: boolean) => Promise<Opened>
+  ): Promise<Opened> {
+    const losing = new AbortController()
+    setMaxListeners(0, losing.signal)
+    const give = () => losing.abort(signal.reason)
     signal.addEventListener('abort', give, { once: true })
+    const answered = new AbortController()
+    const first = this.#newStream(connection, protocol, losing.signal).then((stream) => ({ connection, stream }))
+    const slow = this.#c.clock.sleep(REUSE_PATIENCE_MS, { signal: answered.signal })
     try {
-      return await this.#newStream(connection, protocol, patience.signal)
-    } catch (error) {
+      const early = await Promise.race([first, slow.then(() => undefined)]).catch((error: unknown) => {
+        if (isName(error, 'UnsupportedProtocolError', 'TooManyOutboundProtocolStreamsError')) throw error
+        return undefined
+      })
       signal.throwIfAborted()
-      if (isName(error, 'UnsupportedProtocolError', 'TooManyOutboundProtocolStreamsError')) throw error
-      connection.abort(error instanceof Error ? error : new Error('the connection is dead'))
-      return undefined
+      if (early !== undefined) return early
+      const second = dialled(losing.signal, true)
+      const winner = await Promise.any([first, second]).catch((error: AggregateError) => {
+        throw error.errors[1]
+      })
+      for (const attempt of [first, second]) {
+        void attempt
+          .then(({ stream }) => stream !== winner.stream && stream.abort(new Error('another connection was faster')))
+          .catch(() => {})
+      }
+      return winner
     } finally {
-      cancel()
       signal.removeEventListener('abort', give)
+      answered.abort()
+      slow.catch(() => {})
+      first.catch(() => {})
+      losing.abort(new Error('another connection was faster'))
     }
   }
 
@@ -140,7 +171,7 @@ export class Libp2pHost implements Host {
     return connection.newStream(protocol, { signal, maxOutboundStreams: OUTBOUND_STREAMS_MAX, runOnLimitedConnection: false })
   }
 
-  async #dial(target: { peer: string; addrs: readonly string[] }, signal: AbortSignal): Promise<Connection> {
+  async #dial(target: { peer: string; addrs: readonly string[] }, signal: AbortSignal, force: boolean): Promise<Connection> {
     const { libp2p } = this.#c
     const id = parsePeer(target.peer)
     const addrs = target.addrs.flatMap((addr) => {
@@ -150,15 +181,15 @@ export class Libp2pHost implements Host {
         return [] // an address that we cannot read is one that we cannot dial
       }
     })
-    if (addrs.length === 0) return libp2p.dial(id, { signal })
+    if (addrs.length === 0) return libp2p.dial(id, { signal, force })
     try {
-      return await libp2p.dial(addrs, { signal })
+      return await libp2p.dial(addrs, { signal, force })
     } catch (error) {
       signal.throwIfAborted()
       const known = await libp2p.peerStore.get(id).catch(() => undefined)
       const given = new Set(addrs.map((addr) => withoutPeer(addr.toString())))
       if (known === undefined || known.addresses.every((one) => given.has(withoutPeer(one.multiaddr.toString())))) throw error
-      return libp2p.dial(id, { signal })
+      return libp2p.dial(id, { signal, force })
     }
   }
 
@@ -241,16 +272,18 @@ export class Libp2pHost implements Host {
   }
 
   /** One listener on the caller's signal and one on ours, gone again with `release`; libp2p hangs its many on the inner one. */
-  #scope(signal: AbortSignal | undefined): { signal: AbortSignal; release(): void } {
+  #scope(signal: AbortSignal | undefined, timeoutMs: number): { signal: AbortSignal; release(): void } {
     const controller = new AbortController()
     setMaxListeners(0, controller.signal)
     const sources = [signal, this.#stopped.signal]
     const abort = () => controller.abort(sources.find((source) => source?.aborted === true)?.reason)
     for (const source of sources) source?.addEventListener('abort', abort, { once: true })
     if (sources.some((source) => source?.aborted === true)) abort()
+    const cancel = this.#c.clock.after(timeoutMs, () => controller.abort(new Error(`no answer within ${timeoutMs} ms`)))
     return {
       signal: controller.signal,
       release() {
+        cancel()
         for (const source of sources) source?.removeEventListener('abort', abort)
       }
     }
