@@ -157,6 +157,9 @@ export class Initiator {
       if (!equalsConstantTime(header.iCookie, phase.init.iCookie)) {
         throw new ProtocolError('COOKIE_MISMATCH', "PSS_NEG does not carry this exchange's I-cookie", { field: 'iCookie' })
       }
+      if (!isSubset(header.flags & ~FLAG.RETRY, phase.init.flags)) {
+        throw new ProtocolError('FRAME_FLAGS', 'PSS_NEG grants what was not asked for', { field: 'flags' })
+      }
       return neg.kind === 'retry'
         ? this.#onRetry(neg, phase.init, phase.retried ? 'again' : 'first', nowMs)
         : this.#onNeg(neg, frame, phase.init, phase.frame)
@@ -179,8 +182,8 @@ export class Initiator {
   #onNeg(neg: PssNeg, negFrame: Uint8Array, init: PssInit, initFrame: Uint8Array): InitiatorStep {
     const { crypto, local, peers, randomness, resumeId } = this.#init
     const asConditions = init.flags & (FLAG.RESUME | FLAG.EXCLUSIVE)
-    if (!isSubset(neg.flags, init.flags) || !isSubset(asConditions, neg.flags)) {
-      throw new ProtocolError('FRAME_FLAGS', 'PSS_NEG grants what was not asked for, or drops RESUME or EXCLUSIVE', { field: 'flags' })
+    if (!isSubset(asConditions, neg.flags)) {
+      throw new ProtocolError('FRAME_FLAGS', 'PSS_NEG drops RESUME or EXCLUSIVE', { field: 'flags' })
     }
     const dh = crypto.x25519.sharedSecret(randomness.ephSecret, neg.ephR)
     if (dh === undefined) throw new ProtocolError('KEY_EXCHANGE', "the responder's ephemeral key is of low order", { field: 'ephR' })

@@ -65,13 +65,14 @@ export function handshakePair(options: PairOptions = {}) {
   const crypto = options.crypto ?? nodeCrypto
   const localI = signerOf(crypto, fixedBytes('seed i'))
   const localR = signerOf(crypto, fixedBytes('seed r'))
+  const another = signerOf(crypto, fixedBytes('seed of another agent'))
   const eidR = eid(localR.publicKey)
   let secrets = 0
   const responder = new Responder<string>({
     crypto,
     random: (length) => fixedBytes(`period secret ${secrets++}`, length),
     nowMs: 0,
-    identities: () => [signerOf(crypto, fixedBytes('seed of another agent')), localR],
+    identities: () => [another, localR],
     load: options.load ?? (() => ({ state: 'free' })),
     offer: options.offer ?? (() => ({ sfc: BLOCK, group: true })),
     policy: options.policy ?? (() => ({ kind: 'accept' })),
