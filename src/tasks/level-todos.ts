@@ -50,6 +50,7 @@ export const IN_PROCESS_HOLDER = 'worker:'
 const CONTEXT_ID = /^[A-Za-z0-9._:-]{1,128}$/
 /** A timer longer than this overflows; it is set again when it fires. */
 const TIMER_MS_MAX = 86_400_000
+const SWEEP_EVERY_MS = 3_600_000
 
 interface DedupRow {
   id: string
@@ -87,6 +88,7 @@ export class LevelTodos implements Todos {
   #reservedAll = 0
   #lastEmit: Promise<void> = Promise.resolve()
   #cancelTimer: (() => void) | undefined
+  #cancelSweep: (() => void) | undefined
   #stopped = false
 
   constructor(components: TodosComponents, settings: TodosSettings, cursorKey: Uint8Array) {
@@ -107,11 +109,20 @@ export class LevelTodos implements Todos {
       if (holder.startsWith(IN_PROCESS_HOLDER)) await this.#giveBack(id, holder, 'the node stopped while an attempt ran')
     }
     await this.#expireLeases()
+    this.#sweepLater()
+  }
+
+  #sweepLater(): void {
+    this.#cancelSweep = this.#components.clock.after(SWEEP_EVERY_MS, () => {
+      this.sweep()
+        .catch((err) => this.#components.logger.warn({ err }, 'old Todos could not be swept'))
+        .finally(() => this.#stopped || this.#sweepLater())
+    })
   }
 
   async create(input: TodoCreate): Promise<{ todo: Todo; created: boolean }> {
     checkMessage(input.message)
-    const { dedupKey, dedupName, digest } = this.#names(input)
+    const { dedupKey, dedupName, digest } = this.#names({ ...input, caller: input.caller.id })
     const taskId = textMember(input.message, 'taskId')
     const contextId = textMember(input.message, 'contextId')
     const locks = [`dedup ${dedupName}`]
@@ -130,14 +141,14 @@ export class LevelTodos implements Todos {
   }
 
   async ofMessage(input: { agent: EidHex; caller: Principal; message: JsonObject }): Promise<Todo | undefined> {
-    const { dedupName, digest } = this.#names(input)
+    const { dedupName, digest } = this.#names({ ...input, caller: input.caller.id })
     return await this.#known(dedupName, digest)
   }
 
   /** The dedup key, the name of its row and the digest of what came: scoped to agent and caller, so nobody can burn another's id. */
-  #names(input: { agent: EidHex; caller: Principal; message: JsonObject }): { dedupKey: string; dedupName: string; digest: string } {
+  #names(input: { agent: EidHex; caller: string; message: JsonObject }): { dedupKey: string; dedupName: string; digest: string } {
     const { messageId, ...content } = input.message
-    const dedupKey = `a2a:${input.agent}:${input.caller.id}:${String(messageId)}`
+    const dedupKey = `a2a:${input.agent}:${input.caller}:${String(messageId)}`
     return { dedupKey, dedupName: this.#sha256(dedupKey), digest: this.#sha256(canonicalJson(content)) }
   }
 
@@ -358,7 +369,7 @@ export class LevelTodos implements Todos {
         if (todo === undefined) return
         await this.#components.store.commit([
           this.#rows.del(id),
-          this.#dedup.del(this.#sha256(todo.dedupKey)),
+          ...todo.history.map((message) => this.#dedup.del(this.#names({ ...todo, message }).dedupName)),
           this.#contexts.del(this.#sha256(todo.contextId)),
           ...this.#index.removal(todo)
         ])
@@ -372,6 +383,7 @@ export class LevelTodos implements Todos {
   async stop(): Promise<void> {
     this.#stopped = true
     this.#cancelTimer?.()
+    this.#cancelSweep?.()
     for (const [id, waiters] of this.#waiting) {
       const todo = await this.#rows.get(id)
       if (todo !== undefined) for (const resolve of waiters) resolve(todo)

@@ -21,11 +21,11 @@ export interface WorkerSettings {
   /** Todos that run at a time */
   concurrency: number
   leaseMs: number
-  /** how long a canceled handler may go on before its place is given to the next */
+  /** how long an aborted handler may go on before its place is given to the next, and a stop waits for it */
   graceMs: number
 }
 
-export const WORKER_DEFAULTS: WorkerSettings = { concurrency: 1, leaseMs: 60_000, graceMs: 5_000 }
+export const WORKER_DEFAULTS: WorkerSettings = { concurrency: 1, leaseMs: 60_000, graceMs: 2_000 }
 
 /** After a claim that the disk refused. */
 const CLAIM_RETRY_MS = 5_000
