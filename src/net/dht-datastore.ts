@@ -135,7 +135,12 @@ export class DhtDatastore extends BaseDatastore {
     const name = toHex(key)
     const before = this.#held.get(name)
     if (before !== undefined) this.#bytes -= costOf(before)
-    const held: Held = { key: key.slice(), value: value.slice(), receivedAtMs: nowMs, expiresAtMs: this.#rules.expiresAtMs(key, value) }
+    const held: Held = {
+      key: new Uint8Array(key),
+      value: new Uint8Array(value),
+      receivedAtMs: nowMs,
+      expiresAtMs: this.#rules.expiresAtMs(key, value)
+    }
     this.#held.set(name, held)
     this.#bytes += costOf(held)
   }

@@ -56,6 +56,8 @@ export interface Found {
   readonly addrs: string[]
   /** SHA-256(PeerId) xor SHA-256(key) */
   readonly distance: Uint8Array
+  /** RPCs in a row that led here: 1 for a peer of our own table, 2 for one that such a peer named */
+  readonly hops: number
 }
 
 /**
@@ -100,7 +102,7 @@ export class Lookup {
     // a table takes seconds to fill after the first connection; those connected can be asked at once
     if (ids.size < this.#init.kBucketSize) for (const id of await this.#c.connected()) ids.set(id.toString(), id)
     ids.delete(this.#c.self.toString())
-    return [...ids.values()].map((id) => ({ id, addrs: [], distance: this.distance(id, place) })).sort(nearestFirst)
+    return [...ids.values()].map((id) => ({ id, addrs: [], distance: this.distance(id, place), hops: 1 })).sort(nearestFirst)
   }
 
   async #walk(
@@ -133,7 +135,7 @@ export class Lookup {
             const name = info.id.toString()
             if (known.has(name) || this.#isSilent(name)) continue
             const addrs = info.multiaddrs.filter((addr) => this.#c.isAllowed(addr)).map((addr) => withoutPeer(addr.toString()))
-            if (addrs.length > 0) known.set(name, { id: info.id, addrs, distance: this.distance(info.id, place) })
+            if (addrs.length > 0) known.set(name, { id: info.id, addrs, distance: this.distance(info.id, place), hops: peer.hops + 1 })
           }
         })
         running.add(asking)

@@ -8,7 +8,7 @@ import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { DhtDatastore } from './dht-datastore.ts'
 import { type KadRpc, type Lookup, NO_PATH } from './dht-lookup.ts'
-import type { Dht, PeerAddress } from './host.ts'
+import type { Dht, FoundPeer } from './host.ts'
 import { withoutPeer } from './multiaddrs.ts'
 
 /** RPCs of one put or look-up that are under way at a time */
@@ -45,7 +45,7 @@ export class KademliaDht implements Dht {
     return this.#c.kad.getMode()
   }
 
-  async closestPeers(key: Uint8Array, options: { signal?: AbortSignal; countMax?: number } = {}): Promise<PeerAddress[]> {
+  async closestPeers(key: Uint8Array, options: { signal?: AbortSignal; countMax?: number } = {}): Promise<FoundPeer[]> {
     const { kad, peer, crypto, lookup } = this.#c
     options.signal?.throwIfAborted()
     this.#c.signal.throwIfAborted()
@@ -54,12 +54,12 @@ export class KademliaDht implements Dht {
     options.signal?.throwIfAborted()
     this.#c.signal.throwIfAborted()
     if (this.mode() === 'server') {
-      found.push({ id: peer, addrs: this.#c.addresses(), distance: lookup.distance(peer, crypto.sha256(key)) })
+      found.push({ id: peer, addrs: this.#c.addresses(), distance: lookup.distance(peer, crypto.sha256(key)), hops: 0 })
       found.sort((a, b) => compare(a.distance, b.distance))
     }
     const nearest = found.slice(0, options.countMax ?? kad.k)
     return Promise.all(
-      nearest.map(async ({ id, addrs }) => ({ peer: id.toString(), addrs: addrs.length > 0 ? addrs : await this.#known(id) }))
+      nearest.map(async ({ id, addrs, hops }) => ({ peer: id.toString(), addrs: addrs.length > 0 ? addrs : await this.#known(id), hops }))
     )
   }
 

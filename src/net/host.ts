@@ -8,6 +8,12 @@ export interface PeerAddress {
   readonly addrs: readonly string[]
 }
 
+/** A peer that a look-up found. */
+export interface FoundPeer extends PeerAddress {
+  /** RPCs in a row that led to it: 0 for ourselves, 1 for a peer of our own table; absent where the DHT does not tell */
+  readonly hops?: number
+}
+
 /** The libp2p host as the rest of the node sees it; nothing above src/net imports libp2p. */
 export interface Host {
   readonly peer: string
@@ -34,7 +40,7 @@ export interface Host {
 /** The part of Kademlia that we use: what kad-dht's own put and get do not promise, wire.md §3 says how to get. */
 export interface Dht {
   /** The peers closest to `key` that the network knows, nearest first, ourselves included where we belong. */
-  closestPeers(key: Uint8Array, options?: { signal?: AbortSignal; countMax?: number }): Promise<PeerAddress[]>
+  closestPeers(key: Uint8Array, options?: { signal?: AbortSignal; countMax?: number }): Promise<FoundPeer[]>
   /** Stores at the closest peers; tells how many took it. Our own copy goes through the same rules. */
   put(key: Uint8Array, value: Uint8Array, options?: { signal?: AbortSignal }): Promise<{ stored: number; asked: number; known: number }>
   /** Asks the closest peers one by one; yields each distinct value that passes the validator, as it comes. */
