@@ -223,7 +223,7 @@ export function registryKeyName(set: RegistrySet, key: Uint8Array): Uint8Array {
  * All names of one set have one length, so no other lies between.
  */
 export function cursorBefore(id: Uint8Array): Uint8Array {
-  const cursor = id.slice()
+  const cursor = Uint8Array.from(id)
   for (let i = cursor.length - 1; i >= 0; i--) {
     const byte = cursor[i] as number
     cursor[i] = (byte + 255) & 255

@@ -48,10 +48,7 @@ export async function createLocators(
   init: { network?: NetworkKind } = {}
 ): Promise<Locators & { idle(): Promise<void> }> {
   const logger = components.logger.child('locators')
-  const locators = new NodeLocators(
-    { ...components, logger, refresher: new Refresher({ ...components, logger }) },
-    init.network ?? 'lan'
-  )
+  const locators = new NodeLocators({ ...components, logger, refresher: new Refresher({ ...components, logger }) }, init.network ?? 'lan')
   await locators.resume()
   return locators
 }

@@ -19,7 +19,7 @@ import {
 } from '../../protocol/discovery/registry-messages.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { readFrame, writeFrame } from '../net/frame.ts'
-import type { Host, PeerAddress } from '../net/host.ts'
+import type { FoundPeer, Host, PeerAddress } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import { networkOf } from './address-scope.ts'
@@ -74,6 +74,8 @@ export interface ListOutcome {
   known: string[]
   asked: string[]
   answered: string[]
+  /** RPCs in a row that the look-up took to the registrar it found last; 0 where only ourselves are known */
+  hops: number
   complete: boolean
 }
 
@@ -84,7 +86,7 @@ export interface RequestOptions {
 
 /** Puts to and lists from the registrars of a key. Every entry that comes back has been verified here. */
 export interface RegistryClient {
-  registrars(key: Uint8Array, options?: RequestOptions): Promise<PeerAddress[]>
+  registrars(key: Uint8Array, options?: RequestOptions): Promise<FoundPeer[]>
   put(entry: { set: RegistrySet; key: Uint8Array; record: Uint8Array }, options?: RequestOptions): Promise<PutOutcome>
   list(query: ListQuery, options?: RequestOptions): Promise<ListOutcome>
   /** Resolves when no repair is under way. */
@@ -120,7 +122,7 @@ export function createRegistryClient(components: ClientComponents, init: Registr
   const repairs = new Set<Promise<void>>()
   const stopping = new AbortController()
 
-  async function registrars(key: Uint8Array, { signal }: RequestOptions = {}): Promise<PeerAddress[]> {
+  async function registrars(key: Uint8Array, { signal }: RequestOptions = {}): Promise<FoundPeer[]> {
     const closest = await host.dht.closestPeers(key, { countMax: registrarsMax * 2, ...(signal === undefined ? {} : { signal }) })
     const chosen = spread(closest).slice(0, registrarsMax)
     return chosen.length > 0 ? chosen : [{ peer: host.peer, addrs: [] }]
@@ -192,7 +194,8 @@ export function createRegistryClient(components: ClientComponents, init: Registr
   }
 
   async function list(query: ListQuery, options: RequestOptions = {}): Promise<ListOutcome> {
-    const targets = withSeeds(await registrars(query.key, options), query.seeds ?? [])
+    const named = await registrars(query.key, options)
+    const targets = withSeeds(named, query.seeds ?? [])
     const union = new Union(crypto, query, clock.nowMs())
     const reading = new AbortController()
     const follow = () => reading.abort(options.signal?.reason)
@@ -203,8 +206,9 @@ export function createRegistryClient(components: ClientComponents, init: Registr
     const enough = () => answered.length >= readersMin || union.isFull()
     let next = 0
     let running = 0
-    const more = (atOnce: number) => {
-      while (!enough() && running < atOnce && next < targets.length) {
+    /** Asks on until `wanted` have answered or may still. */
+    const more = (wanted: number) => {
+      while (!enough() && running + answered.length < wanted && next < targets.length) {
         const target = targets[next++] as PeerAddress
         asked.push(target.peer)
         running++
@@ -236,6 +240,7 @@ export function createRegistryClient(components: ClientComponents, init: Registr
       known: targets.map((target) => target.peer),
       asked,
       answered: answered.map((target) => target.peer),
+      hops: Math.max(0, ...named.map((target) => target.hops ?? 0)),
       complete
     }
   }
@@ -252,7 +257,7 @@ export function createRegistryClient(components: ClientComponents, init: Registr
       if (page.next === undefined || query.id !== undefined || union.isFull()) return
       if (toHex(page.next) <= toHex(cursor))
         throw new ProtocolError('FIELD_INVALID', 'the cursor of a listing does not move on', { field: 'next' })
-      cursor = page.next.slice()
+      cursor = new Uint8Array(page.next)
     }
   }
 
@@ -336,7 +341,11 @@ class Union {
 
   #verify(record: Uint8Array): RegistryEntry | undefined {
     try {
-      const entry = verifyRegistryEntry(this.#crypto, { set: this.#query.set, key: this.#query.key, record: record.slice() }, this.#nowMs)
+      const entry = verifyRegistryEntry(
+        this.#crypto,
+        { set: this.#query.set, key: this.#query.key, record: new Uint8Array(record) },
+        this.#nowMs
+      )
       if (this.#query.id !== undefined && !equals(entry.id, this.#query.id)) return undefined
       return matchesQuery(entry, this.#query) ? entry : undefined
     } catch (error) {
@@ -359,7 +368,7 @@ class Union {
 }
 
 /** At most two of one /24 or /48; nearer ones first. */
-function spread(closest: readonly PeerAddress[]): PeerAddress[] {
+function spread(closest: readonly FoundPeer[]): FoundPeer[] {
   const taken = new Map<string, number>()
   return closest.filter((candidate) => {
     const networks = new Set(candidate.addrs.map(networkOf).filter((network) => network !== undefined))

@@ -1,4 +1,4 @@
-import { fromHex, toHex } from '../../protocol/bytes.ts'
+import { equals, fromHex, toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { matchesQuery, type RegistryEntry, verifyRegistryEntry } from '../../protocol/discovery/registry-entry.ts'
 import {
@@ -24,6 +24,8 @@ import { PublishBudget } from './publish-budget.ts'
 /** Rows that one LIST looks at before it answers with what it has and a cursor. */
 const LIST_SCAN_MAX = 1_000
 const SWEEP_MS = 60_000
+/** no set key, as those are hex */
+const SWEEP_LOCK = 'sweep'
 const SWEEP_AGAIN_MS = 10_000
 const SWEEP_ROWS_MAX = 500
 /** What a row costs beside its record, for the bound in bytes. */
@@ -91,7 +93,6 @@ class LevelRegistryStore implements RegistryStore {
   #entries = 0
   #bytes = 0
   #sweptAtMs = Number.NEGATIVE_INFINITY
-  #sweeping: Promise<number> | undefined
   #cancelSweep: () => void = () => {}
   #stopped = false
 
@@ -146,7 +147,7 @@ class LevelRegistryStore implements RegistryStore {
       const rowKey = `${setKey}:${toHex(entry.id)}`
       const held = await this.#rows.get(rowKey)
       const live = held !== undefined && held.e * 1_000 > this.#clock.nowMs()
-      if (live && toHex(held.r) === toHex(request.record)) {
+      if (live && equals(held.r, request.record)) {
         this.#budget.giveBack(sources)
         return { status: 'ok' }
       }
@@ -216,15 +217,13 @@ class LevelRegistryStore implements RegistryStore {
   }
 
   async #setKeyAfter(name: string): Promise<string | undefined> {
-    for await (const rowKey of this.#rows.keys({ gt: `${name};`, limit: 1 })) return setKeyOf(rowKey)
+    for await (const rowKey of this.#rows.keys({ gt: name === '' ? '' : `${name};`, limit: 1 })) return setKeyOf(rowKey)
     return undefined
   }
 
+  /** One after the other, so that a caller's sweep starts after the call. */
   sweep(): Promise<number> {
-    this.#sweeping ??= this.#sweep().finally(() => {
-      this.#sweeping = undefined
-    })
-    return this.#sweeping
+    return this.#locks.run(SWEEP_LOCK, () => this.#sweep())
   }
 
   async #sweep(): Promise<number> {
@@ -268,7 +267,7 @@ class LevelRegistryStore implements RegistryStore {
   async stop(): Promise<void> {
     this.#stopped = true
     this.#cancelSweep()
-    await this.#sweeping?.catch(() => undefined)
+    await this.#locks.run(SWEEP_LOCK, async () => {})
   }
 }
 

@@ -218,9 +218,11 @@ class Tally {
   readonly #known = new Set<string>()
   readonly #asked = new Set<string>()
   readonly #answered = new Set<string>()
+  #hops = 0
   complete = true
 
   add(outcome: ListOutcome): void {
+    this.#hops = Math.max(this.#hops, outcome.hops)
     for (const peer of outcome.known) this.#known.add(peer)
     for (const peer of outcome.asked) this.#asked.add(peer)
     for (const peer of outcome.answered) this.#answered.add(peer)
@@ -228,7 +230,7 @@ class Tally {
   }
 
   counts(): FindResult['registrars'] {
-    return { known: this.#known.size, asked: this.#asked.size, answered: this.#answered.size }
+    return { known: this.#known.size, asked: this.#asked.size, answered: this.#answered.size, hops: this.#hops }
   }
 }
 

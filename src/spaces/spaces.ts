@@ -33,7 +33,8 @@ export interface MemberView {
 export interface FindResult {
   spaces: SpaceView[]
   members: MemberView[]
-  registrars: { known: number; asked: number; answered: number }
+  /** `hops`: RPCs in a row that the longest of the look-ups for them took */
+  registrars: { known: number; asked: number; answered: number; hops: number }
   /** fewer than 10 answers though more registrars are known: something may be missing */
   complete: boolean
   elapsedMs: number
