@@ -525,29 +525,28 @@ export class LiveSession implements Session {
     this.#init.onEnd(this)
   }
 
-  /** Lets the last frames out, answers a repeated TEARDOWN until the peer ends the stream, then lets everything go. */
+  /**
+   * Lets the last frames out, answers a repeated TEARDOWN until the peer ends the stream, then lets everything go. The other streams stay until
+   * then: their end could overtake the TEARDOWN and look like a loss.
+   */
   async #linger(): Promise<void> {
     const { stream, clock } = this.#init
-    for (const one of this.#streams) {
-      if (one === stream) continue
-      this.#streams.delete(one)
-      void one.close()
-    }
     const over = Promise.withResolvers<void>()
     const cancel = clock.after(LINGER_MS, over.resolve)
     const control = this.#lanes.get(CONTROL_CHANNEL)
     await Promise.resolve() // the pump's turn
     control?.pump()
-    await control?.idle()
+    await Promise.race([control?.idle(), over.promise])
     try {
       await stream.closeWrite()
+      await Promise.race([over.promise, stream.closed, this.#controlEnded.promise])
     } catch {
-      over.resolve()
+      // the peer let go first
     }
-    await Promise.race([over.promise, stream.closed, this.#controlEnded.promise])
     cancel()
-    void stream.close()
+    const streams = [...this.#streams]
     this.#dispose(undefined)
+    await Promise.all(streams.map((one) => one.close()))
   }
 
   #streamFailed(stream: ByteStream | undefined, error: unknown): void {
@@ -558,10 +557,11 @@ export class LiveSession implements Session {
 
   #dispose(error: Error | undefined): void {
     this.#core.wipe()
-    const streams = [...this.#streams, ...this.#early.map(({ stream }) => stream)]
+    const reason = error ?? new Error('the session ended')
+    for (const { stream } of this.#early) stream.reset(reason)
+    if (error !== undefined) for (const stream of this.#streams) stream.reset(error)
     this.#streams.clear()
     this.#early = []
-    if (error !== undefined) for (const stream of streams) stream.reset(error)
   }
 }
 
