@@ -366,6 +366,28 @@ describe('responder at the ACK', () => {
     expectClose(responder.receive(ack, connectionOf(), 2), 'COOKIE_SPENT')
   })
 
+  it('[PSS-16] forgets the pair of a refused caller, or of a policy that failed, after 180 s: no session will release it', () => {
+    const ends: (() => { kind: 'refuse'; reason: string })[] = [
+      () => ({ kind: 'refuse', reason: 'blacklisted' }),
+      () => {
+        throw new Error('bug')
+      }
+    ]
+    for (const policy of ends) {
+      const { responder, ack, initiatorOf } = upToAck({ policy })
+      try {
+        responder.receive(ack, connectionOf(), 1)
+      } catch (error) {
+        expect(error).toMatchObject({ message: 'bug' })
+      }
+      expect(responder.held).toEqual({ spentPairs: 1 })
+      responder.receive(sent(initiatorOf('later').initiator.start(0)), connectionOf(), SPENT_MS)
+      expect(responder.held).toEqual({ spentPairs: 1 })
+      responder.receive(sent(initiatorOf('later still').initiator.start(0)), connectionOf(), 1 + SPENT_MS)
+      expect(responder.held).toEqual({ spentPairs: 0 })
+    }
+  })
+
   it('[D-10] shows the policy who called, for whom, and what was agreed', () => {
     const seen: Caller[] = []
     const resumeId = fixedBytes('resume', 16)
