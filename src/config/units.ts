@@ -5,7 +5,7 @@ const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as c
 /** Milliseconds of `7d`, `1.5h`, `250ms`; undefined for anything else, a bare number above all (F079). */
 export function parseDurationMs(text: unknown): number | undefined {
   if (typeof text !== 'string') return undefined
-  const match = /^(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h|d)$/.exec(text)
+  const match = /^(\d{1,10}(?:\.\d{1,3})?)(ms|s|m|h|d)$/.exec(text)
   if (match === null) return undefined
   const ms = Number(match[1]) * UNIT_MS[match[2] as keyof typeof UNIT_MS]
   return Number.isInteger(ms) ? ms : undefined

@@ -273,13 +273,22 @@ export class LevelTodos implements Todos {
       for (;;) {
         const id = this.#open.oldestPending(agent)
         if (id === undefined || this.#stopped) return undefined
-        const claimed = await this.#change(id, async (todo) => {
-          if (todo.state !== 'pending') return undefined
-          const lease = { holder, untilMs: this.#components.clock.nowMs() + leaseMs }
-          return { ...todo, state: 'claimed', attempt: todo.attempt + 1, lease }
-        })
+        const claimed = await this.#lease(id, holder, leaseMs)
         if (claimed !== undefined) return claimed
       }
+    })
+  }
+
+  async claimOne(id: string, holder: string, { leaseMs }: { leaseMs: number }): Promise<Todo | undefined> {
+    const todo = await this.#must(id)
+    return await this.#lock.run([`claim ${todo.agent}`], () => this.#lease(id, holder, leaseMs))
+  }
+
+  async #lease(id: string, holder: string, leaseMs: number): Promise<Todo | undefined> {
+    return await this.#change(id, async (todo) => {
+      if (todo.state !== 'pending') return undefined
+      const lease = { holder, untilMs: this.#components.clock.nowMs() + leaseMs }
+      return { ...todo, state: 'claimed', attempt: todo.attempt + 1, lease }
     })
   }
 

@@ -76,6 +76,8 @@ export interface Todos {
   list(filter: { agent?: EidHex; caller?: string; state?: TodoState; limit?: number; cursor?: string }): Promise<TodoPage>
   /** the oldest pending one that needs no approval, leased to `holder` */
   claim(agent: EidHex, holder: string, options: { leaseMs: number }): Promise<Todo | undefined>
+  /** this very one, for who works by hand; undefined unless it is pending and needs no approval */
+  claimOne(id: string, holder: string, options: { leaseMs: number }): Promise<Todo | undefined>
   /** @throws RookeryError `LEASE_LOST` */
   renew(id: string, holder: string, options: { leaseMs: number }): Promise<Todo>
   complete(id: string, holder: string, artifacts: JsonObject[], message?: JsonObject): Promise<Todo>

@@ -1,0 +1,153 @@
+import { JsonRpcTransportHandler, ServerCallContext } from '@a2a-js/sdk/server'
+import { type Eid, eidHex } from '../../protocol/identity/eid.ts'
+import { RookeryError } from '../errors.ts'
+import type { LocalAgent } from '../identity/agent.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Json, JsonObject } from '../tasks/todo.ts'
+import { A2aError } from './a2a-error.ts'
+import { principalOf } from './bearer.ts'
+import type { RemoteAgents } from './edge.ts'
+import { isObject } from './json-rpc.ts'
+import type { KeepAsleep } from './keep-asleep.ts'
+import { DeliveryRefused, type LocalA2a } from './local-a2a.ts'
+import { checkParams } from './params.ts'
+import { Caller } from './request-handler.ts'
+import { A2A_VERSION } from './service-parameters.ts'
+
+/** What became of a message. */
+export interface SendOutcome {
+  /**
+   * `task`: accepted, `task` holds it; `message`: answered directly; `queued`: the agent sleeps and its node has the message on disk; `asleep`:
+   * it sleeps and nothing was queued; `queue-full`: a bound of its queue
+   */
+  outcome: 'task' | 'message' | 'queued' | 'asleep' | 'queue-full'
+  /** A2A Task */
+  task?: JsonObject
+  /** A2A Message */
+  message?: JsonObject
+  asleep?: { status: 503 | 507 | 429; queued: boolean; retryAfterSec?: number; kind?: 'messages' | 'bytes' | 'peer'; message?: string }
+}
+
+export interface SendComponents {
+  agents: { byEid(eid: Eid): LocalAgent | undefined }
+  local: LocalA2a
+  keep: KeepAsleep
+  remote: RemoteAgents
+  clock: Clock
+}
+
+/**
+ * Sends an A2A message in the name of one of our agents, to another of ours or over a session. Where the task has not ended after `waitMs`, the very
+ * same message is sent again without waiting: the receiver answers with the task as it is, and nothing runs twice.
+ * @throws RookeryError `MESSAGE_TOO_LARGE`, `MESSAGE_EXPIRED`, `MESSAGE_ID_REUSED`, `STORE_WRITE_FAILED`; A2aError; or the signal's reason
+ */
+export async function sendMessage(
+  components: SendComponents,
+  input: { from: LocalAgent; to: Eid; message: JsonObject },
+  options: { waitMs: number; signal?: AbortSignal }
+): Promise<SendOutcome> {
+  const whole = options.signal ?? new AbortController().signal
+  const call = async (wait: 'settled' | 'now', signal: AbortSignal): Promise<Json> => {
+    const params: JsonObject = { message: input.message, ...(wait === 'now' ? { configuration: { returnImmediately: true } } : {}) }
+    checkParams('SendMessage', params)
+    const agent = components.agents.byEid(input.to)
+    return agent === undefined
+      ? await components.remote.call(
+          input.from,
+          input.to,
+          { method: 'SendMessage', params, parameters: { version: A2A_VERSION, extensions: [] } },
+          { signal }
+        )
+      : await callLocal(components, input.from, agent, params, signal)
+  }
+  try {
+    if (options.waitMs === 0) return outcomeOf(await call('now', whole))
+    const patience = new AbortController()
+    const cancel = components.clock.after(options.waitMs, () => patience.abort(WAITED))
+    try {
+      return outcomeOf(await call('settled', AbortSignal.any([whole, patience.signal])))
+    } catch (error) {
+      if (!patience.signal.aborted || whole.aborted || error instanceof DeliveryRefused) throw error
+      return outcomeOf(await call('now', whole))
+    } finally {
+      cancel()
+    }
+  } catch (error) {
+    whole.throwIfAborted()
+    if (error instanceof DeliveryRefused) return outcomeOfRefusal(error, input)
+    throw error
+  }
+}
+
+const WAITED = new DOMException('the caller waits no longer', 'TimeoutError')
+
+async function callLocal(
+  { local, keep }: SendComponents,
+  from: LocalAgent,
+  to: LocalAgent,
+  params: JsonObject,
+  signal: AbortSignal
+): Promise<Json> {
+  const principal = principalOf(from)
+  const wait = await local.admit(to, { principal, method: 'SendMessage', params }, ({ retryAfterSec }) =>
+    keep({ from, to, params, retryAfterSec })
+  )
+  const caller = new Caller({ principal, door: 'library', params, wait, signal })
+  const handler = new JsonRpcTransportHandler(local.handler(to))
+  const context = new ServerCallContext({ user: caller, requestedVersion: A2A_VERSION })
+  const response = (await handler.handle({ jsonrpc: '2.0', id: 1, method: 'SendMessage', params }, context)) as unknown as JsonObject
+  if (caller.refused !== undefined) throw caller.refused
+  if (response.result === undefined) throw new A2aError('INTERNAL_ERROR', 'the local agent gave no result')
+  return response.result
+}
+
+function outcomeOf(result: Json): SendOutcome {
+  if (isObject(result) && isObject(result.task)) return { outcome: 'task', task: result.task }
+  if (isObject(result) && isObject(result.message)) return { outcome: 'message', message: result.message }
+  throw new A2aError('INTERNAL_ERROR', 'the agent answered with neither a task nor a message')
+}
+
+function outcomeOfRefusal({ refusal }: DeliveryRefused, { to, message }: { to: Eid; message: JsonObject }): SendOutcome {
+  switch (refusal.reason) {
+    case 'asleep': {
+      const hint = refusal.retryAfterSec === undefined ? {} : { retryAfterSec: refusal.retryAfterSec }
+      return { outcome: refusal.queued ? 'queued' : 'asleep', asleep: { status: 503, queued: refusal.queued, ...hint } }
+    }
+    case 'queue-full': {
+      const hint = refusal.retryAfterSec === undefined ? {} : { retryAfterSec: refusal.retryAfterSec }
+      return { outcome: 'queue-full', asleep: { status: refusal.kind === 'peer' ? 429 : 507, queued: false, kind: refusal.kind, ...hint } }
+    }
+    case 'too-large':
+      throw new RookeryError(
+        'MESSAGE_TOO_LARGE',
+        `the message is larger than the ${refusal.bytesMax} bytes that a sleeping agent's queue takes`,
+        {
+          kind: 'refused',
+          field: 'message',
+          remedy: 'send smaller files, or send when the agent is awake'
+        }
+      )
+    case 'expired':
+      throw new RookeryError('MESSAGE_EXPIRED', 'the message is past its end date there; the clocks may differ', {
+        kind: 'refused',
+        field: 'message',
+        remedy: 'check the clock of this machine'
+      })
+    case 'conflict':
+      throw new RookeryError('MESSAGE_ID_REUSED', 'the messageId was used for another message before', {
+        kind: 'conflict',
+        field: 'messageId',
+        value: message.messageId,
+        remedy: 'give every message an id of its own'
+      })
+    case 'store-failed':
+      throw new RookeryError('STORE_WRITE_FAILED', 'the message could not be written; nothing was queued', {
+        kind: 'storage',
+        remedy: 'free space or mend the disk, then send again with the same messageId'
+      })
+    case 'unauthenticated':
+      throw new RookeryError('UNAUTHENTICATED', `the node of ${eidHex(to).slice(0, 16)}… does not take messages from this caller`, {
+        kind: 'refused'
+      })
+  }
+}

@@ -1,0 +1,85 @@
+import type { EidHex } from '../../protocol/identity/eid.ts'
+import type { HandlerName } from '../api/methods.ts'
+import type { LocalAgent } from '../identity/agent.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Logger } from '../platform/logger.ts'
+import type { Random } from '../platform/random.ts'
+import { type AgentHandler, type HandlerModule, type HandlerSkill, loadHandler, type SideEffects } from './handler.ts'
+import type { Todos } from './todo.ts'
+import { createWorker, type Worker } from './worker.ts'
+
+interface Runner {
+  module: HandlerModule
+  worker: Worker
+}
+
+/** Handlers at work in this process, one an agent at most. An agent without one is served by hand, from the inbox. */
+export class AgentRunners {
+  readonly #components: { todos: Todos; clock: Clock; random: Random; logger: Logger }
+  readonly #mayRun: (agent: LocalAgent) => boolean
+  readonly #settings: { leaseMs: number; graceMs: number }
+  readonly #runners = new Map<EidHex, Runner>()
+
+  constructor(
+    components: { todos: Todos; clock: Clock; random: Random; logger: Logger },
+    init: { mayRun: (agent: LocalAgent) => boolean; leaseMs: number; graceMs: number }
+  ) {
+    this.#components = components
+    this.#mayRun = init.mayRun
+    this.#settings = { leaseMs: init.leaseMs, graceMs: init.graceMs }
+  }
+
+  /** Whether a handler takes this agent's work: what G-16 calls attached. */
+  has(agent: LocalAgent): boolean {
+    return this.#runners.has(agent.eidHex)
+  }
+
+  skills(agent: LocalAgent): readonly HandlerSkill[] {
+    return this.#runners.get(agent.eidHex)?.module.skills ?? []
+  }
+
+  /**
+   * What work of this agent may do (OD-40): as its handler declares; undeclared counts as consequential. By hand, the owner's own act is the consent.
+   */
+  sideEffects(agent: LocalAgent): SideEffects {
+    return this.#runners.get(agent.eidHex)?.module.sideEffects ?? 'none'
+  }
+
+  /** Puts a handler to work in place of the one before. */
+  async run(agent: LocalAgent, module: HandlerModule): Promise<void> {
+    await this.#runners.get(agent.eidHex)?.worker.stop()
+    const worker = createWorker(this.#components, {
+      agent: agent.eidHex,
+      handler: module.handler,
+      mayRun: () => this.#mayRun(agent),
+      settings: this.#settings
+    })
+    this.#runners.set(agent.eidHex, { module, worker })
+    worker.start()
+  }
+
+  /** Looks for work, after a wake for instance. */
+  poke(agent: LocalAgent): void {
+    this.#runners.get(agent.eidHex)?.worker.poke()
+  }
+
+  async stop(): Promise<void> {
+    const workers = [...this.#runners.values()].map(({ worker }) => worker.stop())
+    this.#runners.clear()
+    await Promise.all(workers)
+  }
+}
+
+/**
+ * The module that a handler's name stands for; undefined for `manual`.
+ * @throws RookeryError `HANDLER_UNKNOWN`, `HANDLER_LOAD_FAILED`, `HANDLER_INVALID`
+ */
+export async function handlerModule(name: HandlerName): Promise<HandlerModule | undefined> {
+  if (name === 'manual') return undefined
+  return await loadHandler(name.startsWith('/') || /^[A-Za-z]:[\\/]/.test(name) ? name : `builtin:${name}`)
+}
+
+/** A handler given in process. */
+export function moduleOf(handler: AgentHandler, options: { sideEffects?: SideEffects; skills?: HandlerSkill[] } = {}): HandlerModule {
+  return { handler, sideEffects: options.sideEffects ?? 'consequential', skills: options.skills ?? [] }
+}
