@@ -32,7 +32,9 @@ import { libp2pLogger } from './libp2p-log.ts'
 import { ListenLog } from './listen-log.ts'
 import { byDialOrder, isLinkLocal, isPublicAddr, parseAddr, parseBootstrap } from './multiaddrs.ts'
 import { PeerMemory } from './peer-memory.ts'
+import { type Traffic, trafficMetrics } from './traffic.ts'
 
+const MDNS_SERVICE = '_rookery._udp.local'
 export const KAD_PROTOCOL = '/rookery/kad/1.0.0'
 
 /** Inbound dials a second from one address; libp2p's 5 refuses the second node of a busy machine. */
@@ -50,6 +52,8 @@ export interface HostComponents {
   store?: Store | undefined
   /** what may stand in the DHT */
   validator: DhtRules
+  /** counts what is sent; without one nothing is counted */
+  traffic?: Traffic | undefined
 }
 
 export interface HostInit {
@@ -93,7 +97,7 @@ export const LISTEN_DEFAULT: readonly string[] = [
  * @throws RookeryError `ADDRESS_INVALID`, `PORT_IN_USE`, `LISTEN_FAILED`, `QUIC_UNAVAILABLE`; then nothing is left running
  */
 export async function createHost(components: HostComponents, init: HostInit): Promise<Host> {
-  const { clock, random, logger, crypto, store, validator } = components
+  const { clock, random, logger, crypto, store, validator, traffic } = components
   const log = logger.child('net')
   const profile = init.profile ?? 'quic'
   const network = init.network ?? 'lan'
@@ -125,13 +129,23 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
     const list = bootstrapPeers.flatMap(({ addrs, peer }) => addrs.map((addr) => `${addr}/p2p/${peer}`))
     discovery.push(bootstrap({ list, timeout: 1_000 }) as never)
   }
-  if (init.mdns === true) discovery.push(mdns({ serviceTag: '_rookery._udp.local' }) as never)
+  // libp2p only notes what it discovers on the LAN; the host dials it
+  let onLan: (peer: string, addrs: string[]) => void = () => {}
+  if (init.mdns === true) {
+    const make = mdns({ serviceTag: MDNS_SERVICE })
+    discovery.push((c) => {
+      const found = make(c as never)
+      found.addEventListener('peer', ({ detail }) => onLan(detail.id.toString(), detail.multiaddrs.map(String)))
+      return found
+    })
+  }
 
   const libp2p = await createLibp2p({
     start: false,
     privateKey,
     datastore,
     logger: libp2pLogger(log),
+    ...(traffic === undefined ? {} : { metrics: () => trafficMetrics(traffic) }),
     addresses: {
       listen,
       announce,
@@ -192,6 +206,7 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
     { bootstrap: bootstrapPeers, isPublic },
     (addresses, signal) => new KademliaDht({ kad, peer: self, peerStore, datastore, lookup, crypto, clock, signal, addresses })
   )
+  onLan = (peer, addrs) => host.discovered(peer, addrs)
   try {
     await libp2p.start()
     listening.check(listen, log)

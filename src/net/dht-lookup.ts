@@ -12,6 +12,8 @@ const ASK_TIMEOUT_MS = 4_000
 const ASKED_MAX = 200
 /** Names that one answer may bring; kad-dht sends k. */
 const CLOSER_MAX = 20
+/** Addresses taken of one name */
+const ADDRS_MAX = 16
 /** Peers that did not answer are left alone for a while, unless they are connected; the oldest memory goes first. */
 const SILENT_MS = 30_000
 const SILENT_MAX = 1_024
@@ -134,7 +136,7 @@ export class Lookup {
           for (const info of closer.slice(0, CLOSER_MAX)) {
             const name = info.id.toString()
             if (known.has(name) || this.#isSilent(name)) continue
-            const addrs = info.multiaddrs.filter((addr) => this.#c.isAllowed(addr)).map((addr) => withoutPeer(addr.toString()))
+            const addrs = this.#usable(info)
             if (addrs.length > 0) known.set(name, { id: info.id, addrs, distance: this.distance(info.id, place), hops: peer.hops + 1 })
           }
         })
@@ -143,6 +145,17 @@ export class Lookup {
       if (running.size === 0) return
       await Promise.race(running)
     }
+  }
+
+  /** What a stranger tells of another's addresses: those that can be read and may be kept. */
+  #usable(info: PeerInfo): string[] {
+    return info.multiaddrs.slice(0, ADDRS_MAX).flatMap((addr) => {
+      try {
+        return this.#c.isAllowed(addr) ? [withoutPeer(addr.toString())] : []
+      } catch {
+        return []
+      }
+    })
   }
 
   /** @returns the peers that it knows closer to `key`, undefined when it does not answer */

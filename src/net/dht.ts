@@ -153,6 +153,7 @@ export class KademliaDht implements Dht {
       }
       await asking
       options.signal?.throwIfAborted()
+      this.#c.signal.throwIfAborted()
     } finally {
       scope.abort()
       scope.release()

@@ -20,6 +20,9 @@ const STOP_TIMEOUT_MS = 4_500
 const REUSE_PATIENCE_MS = 1_000
 /** Dialling, however many addresses there are, and negotiating */
 const OPEN_TIMEOUT_MS = 20_000
+/** Connections from which on multicast is no longer needed, and dials that it may have under way */
+const DISCOVERED_MAX = 16
+const DISCOVERING_MAX = 4
 const SWEEP_INTERVAL_MS = 60_000
 const INBOUND_STREAMS_MAX = 256
 const OUTBOUND_STREAMS_MAX = 1_024
@@ -56,6 +59,7 @@ export class Libp2pHost implements Host {
   #addressesTold = ''
   #stopping: Promise<void> | undefined
   #cancelSweep: (() => void) | undefined
+  #discovering = 0
   /** inbound streams whose handler threw */
   handlersFailed = 0
 
@@ -84,6 +88,20 @@ export class Libp2pHost implements Host {
     this.#addressesTold = this.addresses().join()
     this.#rejoin.start()
     this.#scheduleSweep()
+  }
+
+  /** A peer that multicast told of. Dialled while we have few, since anyone on the LAN can name any number. */
+  discovered(peer: string, addrs: readonly string[]): void {
+    if (peer === this.peer || this.#stopped.signal.aborted || this.peers().includes(peer)) return
+    if (this.peers().length >= DISCOVERED_MAX || this.#discovering >= DISCOVERING_MAX) return
+    this.#discovering++
+    const scope = this.#scope(undefined, OPEN_TIMEOUT_MS)
+    void this.#dial({ peer, addrs }, scope.signal, false)
+      .catch((error: unknown) => this.#c.logger.debug({ peer, error: String(error) }, 'a peer of this LAN does not answer'))
+      .finally(() => {
+        this.#discovering--
+        scope.release()
+      })
   }
 
   addresses(): string[] {

@@ -52,7 +52,8 @@ describe('a DHT of ten nodes', () => {
     expect(distances).toHaveLength(NODES)
     expect(distances).toEqual([...(distances ?? [])].sort())
     for (const { addrs } of lists[0] ?? []) expect(addrs[0]).toMatch(/^\/memory\//)
-    expect(await at(3).dht.closestPeers(key, { countMax: 4 })).toEqual(lists[3]?.slice(0, 4))
+    const nearest = await at(3).dht.closestPeers(key, { countMax: 4 })
+    expect(nearest.map(({ peer }) => peer)).toEqual(lists[3]?.slice(0, 4).map(({ peer }) => peer))
   })
 
   it('stores a value at all of them, says how many took it, and any node reads it', async () => {

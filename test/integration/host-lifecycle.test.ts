@@ -124,6 +124,11 @@ describe('finding peers', () => {
     await store.close()
   })
 
+  it('meets another node of its LAN by multicast alone', async () => {
+    const [a, b] = [await startHost({ init: { mdns: true } }), await startHost({ init: { mdns: true } })]
+    await until(a, () => a.peers().includes(b.peer))
+  })
+
   it('dials no private address on a public node, and tells none (F035)', async () => {
     const lan = await startHost()
     const node = await startHost({ init: { network: 'public', listen: ['/ip4/127.0.0.1/udp/0/quic-v1', '/ip4/127.0.0.1/tcp/0'] } })
