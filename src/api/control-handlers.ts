@@ -1,0 +1,207 @@
+import { toHex } from '../../protocol/bytes.ts'
+import { eidFromDid, eidToDid, eid as toEid } from '../../protocol/identity/eid.ts'
+import { taskJson } from '../a2a/projection.ts'
+import { RookeryError } from '../errors.ts'
+import type { RookeryNode } from '../node.ts'
+import type { PublishOptions } from '../spaces/spaces.ts'
+import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
+import type { ControlContext, ControlHandlers } from './control-server.ts'
+import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
+import { agentView, nodeStatus } from './node-status.ts'
+
+const PREVIEW_CHARS = 200
+const PAGE = 100
+/** A person's answer is one claim and one commit; a node that dies between them frees the task after this. */
+const BY_HAND_LEASE_MS = 30_000
+const BY_HAND = 'control:'
+
+/** The control API's methods over a running node. Each checks nothing twice: parameters were parsed by their schema. */
+export function controlHandlers(node: RookeryNode): ControlHandlers {
+  const options = ({ signal, progress }: ControlContext): PublishOptions => ({
+    signal: AbortSignal.any([signal, node.signal]),
+    onProgress: progress
+  })
+  return {
+    status: () => nodeStatus(node),
+    async stop(_params, context) {
+      context.afterAnswer(() => void node.stop())
+      return { stopping: true }
+    },
+    async 'agent.add'(params, context) {
+      return await agentView(node, await node.addAgent(params, options(context)))
+    },
+    'agent.list': () => Promise.all(node.agents.list().map((agent) => agentView(node, agent))),
+    'space.announce'({ name, agent, description }, context) {
+      const curator = node.agents.get(agent)
+      return node.spaces.announce({ name, curator, ...(description === undefined ? {} : { description }) }, options(context))
+    },
+    'space.join'({ name, agent, tags }, context) {
+      return node.spaces.join({ name, agent: node.agents.get(agent), ...(tags === undefined ? {} : { tags }) }, options(context))
+    },
+    async 'space.leave'({ name, agent }, context) {
+      await node.spaces.leave({ name, agent: node.agents.get(agent) }, options(context))
+      return { name }
+    },
+    'space.list': () => node.spaces.list(),
+    find({ name, tags, mode, limit }, context) {
+      const query = {
+        name,
+        ...(tags === undefined ? {} : { tags }),
+        ...(mode === undefined ? {} : { mode }),
+        ...(limit === undefined ? {} : { limit })
+      }
+      return node.spaces.find(query, options(context))
+    },
+    async resolve({ did }, context) {
+      const { mailboxKey, ...view } = await node.locators.resolve(eidFromDid(did), options(context))
+      return { ...view, mailboxKeyHex: toHex(mailboxKey) }
+    },
+    async 'session.open'({ agent, did }, context) {
+      const session = await node.openSession(node.agents.get(agent), node.agents.eidOf(did), options(context))
+      return session.info()
+    },
+    'session.list': async () => node.sessions.list(),
+    async 'session.close'({ id }, context) {
+      await node.session(id).close({ signal: context.signal })
+      return { id }
+    },
+    send: (params, context) => send(node, params, context),
+    'inbox.list': (params) => inboxList(node, params),
+    'inbox.show': async ({ id }) => shown(await todoOf(node, id)),
+    async 'inbox.complete'({ id, text }) {
+      const holder = await claimByHand(node, id)
+      const artifacts: JsonObject[] = text === undefined ? [] : [{ artifactId: 'answer', parts: [{ text }] }]
+      return shown(await node.todos.complete(id, holder, artifacts))
+    },
+    async 'inbox.fail'({ id, reason }) {
+      const holder = await claimByHand(node, id)
+      return shown(await node.todos.fail(id, holder, reason))
+    },
+    'inbox.approve': async ({ id, verdict }) => shown(await node.todos.approve(id, verdict)),
+    async sleep({ agent, untilMs }, context) {
+      const hosted = node.agents.get(agent)
+      if (untilMs !== undefined && untilMs <= node.clock.nowMs()) {
+        throw new RookeryError('UNTIL_PAST', 'the time to sleep until is past', {
+          kind: 'usage',
+          field: 'untilMs',
+          value: untilMs,
+          remedy: 'give a time to come, in milliseconds since 1970'
+        })
+      }
+      await node.sleep(hosted, { ...options(context), untilMs })
+      return await agentView(node, hosted)
+    },
+    async wake({ agent }, context) {
+      const hosted = node.agents.get(agent)
+      const drain = await node.wake(hosted, options(context))
+      return { ...(await agentView(node, hosted)), drain }
+    },
+    async 'queue.list'({ agent, limit }): Promise<QueueEntry[]> {
+      const records = await node.queue.list(node.agents.get(agent).eidHex, limit === undefined ? {} : { limit })
+      return records.map(({ key, issuer, objectId, principal, object, enqueuedAtMs, expiresAtMs }) => ({
+        key,
+        issuer: eidToDid(toEid(Uint8Array.from(Buffer.from(issuer, 'hex')))),
+        objectId,
+        principal,
+        bytes: object.length,
+        enqueuedAtMs,
+        expiresAtMs
+      }))
+    }
+  }
+}
+
+async function send(node: RookeryNode, params: ControlParams<'send'>, context: ControlContext) {
+  const { agent, to, text, files = [], data, waitMs, messageId = crypto.randomUUID() } = params
+  const parts: JsonObject[] = []
+  if (text !== undefined) parts.push({ text })
+  for (const file of files) parts.push({ raw: file.base64, filename: file.name, mediaType: file.mediaType })
+  if (data !== undefined) parts.push({ data: data as Json })
+  if (parts.length === 0) {
+    throw new RookeryError('MESSAGE_EMPTY', 'a message needs a text, a file or data', {
+      kind: 'usage',
+      field: 'text',
+      remedy: 'give at least one of text, files and data'
+    })
+  }
+  const from = node.agents.get(agent)
+  const startedMs = node.clock.monotonicMs()
+  context.progress('sending')
+  const outcome = await node.send(
+    { from, to: node.agents.eidOf(to), message: { messageId, role: 'ROLE_USER', parts } },
+    { signal: context.signal, ...(waitMs === undefined ? {} : { waitMs }) }
+  )
+  return { messageId, ...outcome, elapsedMs: Math.round(node.clock.monotonicMs() - startedMs) }
+}
+
+async function inboxList(node: RookeryNode, { agent, state, limit = 50 }: ControlParams<'inbox.list'>): Promise<InboxEntry[]> {
+  const hosted = agent === undefined ? undefined : node.agents.get(agent)
+  const names = new Map(node.agents.list().map((one) => [one.eidHex, one.name]))
+  const entries: InboxEntry[] = []
+  let cursor: string | undefined
+  do {
+    const page = await node.todos.list({
+      limit: Math.min(PAGE, limit - entries.length),
+      ...(hosted === undefined ? {} : { agent: hosted.eidHex }),
+      ...(state === undefined ? {} : { state }),
+      ...(cursor === undefined ? {} : { cursor })
+    })
+    entries.push(...page.todos.map((todo) => entryOf(todo, names.get(todo.agent) ?? todo.agent)))
+    cursor = page.next
+  } while (cursor !== undefined && cursor !== '' && entries.length < limit)
+  return entries
+}
+
+function entryOf(todo: Todo, agent: string): InboxEntry {
+  const { id, caller, state, door, createdAtMs, changedAtMs, approval, failure } = todo
+  return {
+    id,
+    agent,
+    caller,
+    state,
+    door,
+    createdAtMs,
+    changedAtMs,
+    ...(approval === undefined ? {} : { approval }),
+    ...(failure === undefined ? {} : { failure }),
+    preview: previewOf(todo.history.at(-1))
+  }
+}
+
+function previewOf(message: JsonObject | undefined): string {
+  const parts = Array.isArray(message?.parts) ? message.parts : []
+  const texts = parts.map((part) => (typeof part === 'object' && part !== null && !Array.isArray(part) ? part.text : undefined))
+  return texts
+    .filter((text) => typeof text === 'string')
+    .join(' ')
+    .slice(0, PREVIEW_CHARS)
+}
+
+async function todoOf(node: RookeryNode, id: string): Promise<Todo> {
+  const todo = await node.todos.get(id)
+  if (todo !== undefined) return todo
+  throw new RookeryError('TODO_UNKNOWN', `no task has the id ${id}`, {
+    kind: 'notFound',
+    field: 'id',
+    value: id,
+    remedy: 'list them with `rookery inbox`'
+  })
+}
+
+/** @throws RookeryError `TODO_UNKNOWN`, `TODO_NOT_PENDING` */
+async function claimByHand(node: RookeryNode, id: string): Promise<string> {
+  const held = await todoOf(node, id)
+  const holder = `${BY_HAND}${toHex(node.random.bytes(8))}`
+  if ((await node.todos.claimOne(id, holder, { leaseMs: BY_HAND_LEASE_MS })) !== undefined) return holder
+  const now = await todoOf(node, id)
+  throw new RookeryError('TODO_NOT_PENDING', `the task ${id} is ${now.state}, so it cannot be answered by hand`, {
+    kind: 'conflict',
+    field: 'id',
+    value: id,
+    remedy: held.approval === 'needed' ? 'approve it first with `rookery inbox approve`' : 'only a pending task can be answered by hand'
+  })
+}
+
+function shown(todo: Todo): { todo: Todo; task: JsonObject } {
+  return { todo, task: taskJson(todo) }
+}

@@ -1,0 +1,73 @@
+import { REACHABILITY_MODES } from '../../protocol/delivery/modes.ts'
+import { AGENTS_MAX } from '../identity/agents.ts'
+import type { HostedAgent } from '../identity/hosted-agent.ts'
+import type { RookeryNode } from '../node.ts'
+import { version } from '../version.ts'
+import { type AgentView, CONTROL_BOUNDS, type NodeStatus } from './methods.ts'
+
+/** An agent as status and lists show it. */
+export async function agentView(node: RookeryNode, agent: HostedAgent): Promise<AgentView> {
+  const { mode, window, untilMs } = agent.reachability
+  const url = node.agentUrl(agent)
+  const tokenFile = node.agents.tokenFile(agent)
+  return {
+    name: agent.name,
+    did: agent.did,
+    description: agent.description,
+    handler: agent.handler,
+    isDefault: agent === node.agents.default,
+    mode,
+    ...(window === undefined ? {} : { window }),
+    ...(untilMs === undefined ? {} : { untilMs }),
+    queue: await node.queueUsage(agent),
+    ...(url === undefined ? {} : { url }),
+    ...(tokenFile === undefined ? {} : { tokenFile })
+  }
+}
+
+/** What the node is and holds now, with every bound in force (OD-04, OD-30). */
+export async function nodeStatus(node: RookeryNode): Promise<NodeStatus> {
+  const { host, config } = node
+  const peers = host.peers().length
+  const spaces = await node.spaces.list()
+  return {
+    node: {
+      peer: node.peer,
+      version,
+      pid: process.pid,
+      startedAtMs: node.startedAtMs,
+      uptimeMs: node.clock.nowMs() - node.startedAtMs,
+      dataDir: config.dataDir ?? ''
+    },
+    network: peers === 0 ? 'isolated' : 'connected',
+    scope: config.network,
+    addresses: host.addresses(),
+    peers,
+    routingTableSize: host.dht.routingTableSize(),
+    dhtMode: host.dht.mode(),
+    modesOffered: [...REACHABILITY_MODES],
+    agents: await Promise.all(node.agents.list().map((agent) => agentView(node, agent))),
+    sessions: node.sessions.list().length,
+    spaces: spaces.map(({ role, agent, name, expiresAtMs }) => ({ role, agent, name, expiresAtMs })),
+    http: node.httpUrl === undefined ? undefined : { url: node.httpUrl },
+    bounds: boundsInForce(node)
+  }
+}
+
+function boundsInForce({ config, queueBounds }: RookeryNode): Record<string, number> {
+  return {
+    'queue.messagesMax': queueBounds.messagesMax,
+    'queue.bytesMax': queueBounds.bytesMax,
+    'queue.messagesPerPeerMax': queueBounds.messagesPerPeerMax,
+    'queue.ttlMaxMs': queueBounds.ttlMaxMs,
+    connectionsMax: config.connectionsMax,
+    sessionsMax: config.sessionsMax,
+    registrarsMax: config.registrarsMax,
+    agentsMax: AGENTS_MAX,
+    'http.bodyBytesMax': config.http.bodyBytesMax,
+    'tasks.leaseMs': config.tasks.leaseMs,
+    'tasks.waitMaxMs': config.tasks.waitMaxMs,
+    'control.requestBytesMax': CONTROL_BOUNDS.requestBytesMax,
+    'control.callsMax': CONTROL_BOUNDS.callsMax
+  }
+}

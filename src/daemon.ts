@@ -1,0 +1,69 @@
+import { controlHandlers } from './api/control-handlers.ts'
+import { type ControlServer, serveControl } from './api/control-server.ts'
+import type { NodeStatus } from './api/methods.ts'
+import { nodeStatus } from './api/node-status.ts'
+import type { Config } from './config/schema.ts'
+import { EXIT_CODES } from './errors.ts'
+import { type NodeOverrides, type RookeryNode, STOP_MS_MAX, startNode } from './node.ts'
+import { createLogger } from './platform/pino-logger.ts'
+import { writeLockFile } from './store/lock-file.ts'
+
+/** A process that is still there this long after a stop began ends itself. */
+const EXIT_MS_MAX = STOP_MS_MAX + 400
+
+export interface DaemonOptions {
+  /** the node answers from now on */
+  onReady?: (status: NodeStatus) => void
+  overrides?: NodeOverrides
+}
+
+/**
+ * Runs a node in the foreground until SIGINT, SIGTERM, SIGHUP or a `stop` by the control API; the first signal stops cleanly within 5 s, a second ends
+ * the process at once with 130.
+ * @returns the exit code
+ * @throws RookeryError as {@link startNode}
+ */
+export async function runDaemon(config: Config & { dataDir: string }, options: DaemonOptions = {}): Promise<number> {
+  const logger = options.overrides?.logger ?? createLogger({ level: config.logs.level })
+  const starting = new AbortController()
+  let node: RookeryNode | undefined
+  let signals = 0
+  const stopBy = (name: NodeJS.Signals) => {
+    signals++
+    if (signals > 1) process.exit(EXIT_CODES.interrupted)
+    logger.info({ signal: name }, 'stopping; once more stops at once')
+    setTimeout(() => process.exit(EXIT_CODES.internal), EXIT_MS_MAX).unref()
+    starting.abort(new DOMException(`stopped by ${name}`, 'AbortError'))
+    void node?.stop()
+  }
+  const names: NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP']
+  for (const name of names) process.on(name, stopBy)
+  try {
+    node = await startNode(config, { ...options.overrides, logger, signal: starting.signal })
+    const running = node
+    try {
+      await openControl(running, config.dataDir)
+      options.onReady?.(await nodeStatus(running))
+    } catch (error) {
+      await running.stop()
+      throw error
+    }
+    if (starting.signal.aborted) await running.stop()
+    await running.stopped
+    return EXIT_CODES.ok
+  } catch (error) {
+    if (starting.signal.aborted) return EXIT_CODES.ok
+    throw error
+  } finally {
+    for (const name of names) process.off(name, stopBy)
+  }
+}
+
+/** Serves the control API of a node and writes `node.json`, which names this process to others. */
+export async function openControl(node: RookeryNode, dataDir: string): Promise<ControlServer> {
+  const { startedAtMs, logger, random } = node
+  const control = await serveControl({ handlers: controlHandlers(node), logger, random }, { dataDir, startedAtMs })
+  node.closeFirst('control API', 500, () => control.close())
+  writeLockFile(dataDir, { startedAtMs, socket: control.address })
+  return control
+}
