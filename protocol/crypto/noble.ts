@@ -6,7 +6,7 @@ import { hmac } from '@noble/hashes/hmac.js'
 import { sha256, sha512 } from '@noble/hashes/sha2.js'
 import { concat, equals, isZero } from '../bytes.ts'
 import { createHpke } from './hpke.ts'
-import type { CryptoProvider, Ed25519, X25519 } from './provider.ts'
+import type { Aead, CryptoProvider, Ed25519, X25519 } from './provider.ts'
 
 ed.hashes.sha512 = sha512
 
@@ -61,6 +61,24 @@ const x: X25519 = {
   }
 }
 
+const aead: Aead = {
+  seal: (key, nonce, aad, plaintext) => gcm(key, nonce, aad).encrypt(plaintext),
+  open(key, nonce, aad, sealed) {
+    try {
+      return gcm(key, nonce, aad).decrypt(sealed)
+    } catch {
+      return undefined
+    }
+  },
+  keyed(key) {
+    const own = key.slice()
+    return {
+      seal: (nonce, aad, plaintext) => aead.seal(own, nonce, aad, plaintext),
+      open: (nonce, aad, sealed) => aead.open(own, nonce, aad, sealed)
+    }
+  }
+}
+
 /** The provider for browsers and other platforms without `node:crypto`. */
 export const nobleCrypto: CryptoProvider = {
   sha256: (...parts) => sha256(parts.length === 1 ? (parts[0] as Uint8Array) : concat(parts)),
@@ -69,15 +87,6 @@ export const nobleCrypto: CryptoProvider = {
   hkdfExpand: (prk, info, length) => expand(sha256, prk, info, length),
   ed25519,
   x25519: x,
-  aead: {
-    seal: (key, nonce, aad, plaintext) => gcm(key, nonce, aad).encrypt(plaintext),
-    open(key, nonce, aad, sealed) {
-      try {
-        return gcm(key, nonce, aad).decrypt(sealed)
-      } catch {
-        return undefined
-      }
-    }
-  },
+  aead,
   hpke: createHpke(x)
 }

@@ -41,6 +41,14 @@ export interface Aead {
   seal(key: Uint8Array, nonce: Uint8Array, aad: Uint8Array, plaintext: Uint8Array): Uint8Array
   /** The plaintext, or undefined when it does not open. */
   open(key: Uint8Array, nonce: Uint8Array, aad: Uint8Array, sealed: Uint8Array): Uint8Array | undefined
+  /** The same under one key that serves many messages: importing a key can cost more than a small message. The bytes are copied. */
+  keyed(key: Uint8Array): KeyedAead
+}
+
+/** {@link Aead} with its key taken in. The platform lets go of its copy when this is let go. */
+export interface KeyedAead {
+  seal(nonce: Uint8Array, aad: Uint8Array, plaintext: Uint8Array): Uint8Array
+  open(nonce: Uint8Array, aad: Uint8Array, sealed: Uint8Array): Uint8Array | undefined
 }
 
 /** RFC 9180 base mode, DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-256-GCM; one message a context. */

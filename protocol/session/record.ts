@@ -1,5 +1,5 @@
 import { isZero, Reader, Writer } from '../bytes.ts'
-import type { CryptoProvider } from '../crypto/provider.ts'
+import type { KeyedAead } from '../crypto/provider.ts'
 import { ProtocolError } from '../errors.ts'
 import { HASH_BYTES } from './chain.ts'
 import { type CookiePair, sameCookies } from './cookie.ts'
@@ -31,10 +31,9 @@ export const NO_HASH = new Uint8Array(HASH_BYTES)
 
 /** Seals header ‖ rec ‖ seq ‖ ack ‖ hash ‖ AEAD(items), with everything before the AEAD as its associated data. */
 export function sealRecord(
-  crypto: CryptoProvider,
+  keys: { aead: KeyedAead; nonce: Uint8Array },
   head: { type: RecordType; flags: number; cookies: CookiePair },
   counters: RecordCounters,
-  keys: { key: Uint8Array; nonce: Uint8Array },
   plaintext: Uint8Array
 ): Uint8Array {
   const bodyBytes = COUNTERS_BYTES + plaintext.length + TAG_BYTES
@@ -53,7 +52,7 @@ export function sealRecord(
     .u64(counters.ack)
     .bytes(counters.hash)
   const aad = writer.finish()
-  return writer.bytes(crypto.aead.seal(keys.key, keys.nonce, aad, plaintext)).finish()
+  return writer.bytes(keys.aead.seal(keys.nonce, aad, plaintext)).finish()
 }
 
 export interface SealedRecord {

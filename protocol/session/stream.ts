@@ -402,19 +402,13 @@ export class SessionStream<T> {
 
   #seal(channel: number, type: RecordType, flags: number, chain: ChainPoint, plaintext: Uint8Array, nowMs: number): Uint8Array {
     const before = this.#sendKeys.generation
-    const { key, nonce, rec } = this.#sendKeys.take(plaintext.length + RECORD_OVERHEAD_BYTES, nowMs)
+    const { aead, nonce, rec } = this.#sendKeys.take(plaintext.length + RECORD_OVERHEAD_BYTES, nowMs)
     if (this.#sendKeys.generation !== before) for (const one of this.#sending) this.#announce.add(one)
     this.#sending.add(channel)
     this.#announce.delete(channel)
     this.#ackSent = this.#receive.acked
     const counters = { rec, seq: chain.seq, ack: this.#ackSent, hash: chain.hash }
-    const frame = sealRecord(
-      this.#init.crypto,
-      { type, flags, cookies: this.#init.established.cookies },
-      counters,
-      { key, nonce },
-      plaintext
-    )
+    const frame = sealRecord({ aead, nonce }, { type, flags, cookies: this.#init.established.cookies }, counters, plaintext)
     wipe(nonce)
     return frame
   }
@@ -463,7 +457,7 @@ export class SessionStream<T> {
   #open(stream: number, { counters, aad, sealed }: SealedRecord): Uint8Array {
     const generation = generationOf(counters.rec)
     const keys = this.#receiveKeys.for(generation)
-    const plaintext = keys && this.#init.crypto.aead.open(keys.key, recordNonce(keys.iv, counters.rec), aad, sealed)
+    const plaintext = keys?.aead.open(recordNonce(keys.iv, counters.rec), aad, sealed)
     if (plaintext === undefined) throw new ProtocolError('AEAD_OPEN', `record ${counters.rec} does not open`)
     this.#receiveKeys.opened(stream, generation)
     return plaintext

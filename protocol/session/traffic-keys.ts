@@ -1,5 +1,5 @@
 import { wipe } from '../bytes.ts'
-import type { CryptoProvider } from '../crypto/provider.ts'
+import type { CryptoProvider, KeyedAead } from '../crypto/provider.ts'
 import { ProtocolError } from '../errors.ts'
 import { context } from '../identity/contexts.ts'
 
@@ -29,6 +29,19 @@ export interface TrafficKey {
   iv: Uint8Array
 }
 
+/** A generation in use: its secrets, and the cipher with the key taken in. */
+interface Generation extends TrafficKey {
+  aead: KeyedAead
+}
+
+function generation(crypto: CryptoProvider, { key, iv }: TrafficKey): Generation {
+  return { key, iv, aead: crypto.aead.keyed(key) }
+}
+
+function copied({ key, iv }: TrafficKey): TrafficKey {
+  return { key: key.slice(), iv: iv.slice() }
+}
+
 /** key ‖ IV of generation g+1 = Expand(key_g, rekey, 44). */
 export function nextTrafficKey(crypto: CryptoProvider, current: TrafficKey): TrafficKey {
   const okm = crypto.hkdfExpand(current.key, REKEY_CONTEXT, KEY_BYTES + IV_BYTES)
@@ -55,7 +68,7 @@ export function generationOf(rec: bigint): number {
 export class SendKeys {
   readonly #crypto: CryptoProvider
   readonly #limits: RekeyLimits
-  #current: TrafficKey
+  #current: Generation
   #generation = 0
   #count = 0n
   #bytes = 0
@@ -64,7 +77,7 @@ export class SendKeys {
   constructor(crypto: CryptoProvider, first: TrafficKey, limits: RekeyLimits, nowMs: number) {
     this.#crypto = crypto
     this.#limits = limits
-    this.#current = { key: first.key.slice(), iv: first.iv.slice() }
+    this.#current = generation(crypto, copied(first))
     this.#sinceMs = nowMs
   }
 
@@ -73,10 +86,10 @@ export class SendKeys {
   }
 
   /**
-   * The key, nonce and number of the next record of `bytes`.
+   * The cipher, nonce and number of the next record of `bytes`.
    * @throws ProtocolError `REKEY_REQUIRED` when every generation is used up: only a new exchange gives more keys
    */
-  take(bytes: number, nowMs: number): { key: Uint8Array; nonce: Uint8Array; rec: bigint } {
+  take(bytes: number, nowMs: number): { aead: KeyedAead; nonce: Uint8Array; rec: bigint } {
     const { recordsMax, bytesMax, ageMsMax } = this.#limits
     if (this.#count > 0n && (this.#count >= BigInt(recordsMax) || this.#bytes >= bytesMax || nowMs - this.#sinceMs >= ageMsMax)) {
       this.#advance(nowMs)
@@ -85,12 +98,12 @@ export class SendKeys {
     const rec = recordNumber(this.#generation, this.#count)
     this.#count += 1n
     this.#bytes += bytes
-    return { key: this.#current.key, nonce: recordNonce(this.#current.iv, rec), rec }
+    return { aead: this.#current.aead, nonce: recordNonce(this.#current.iv, rec), rec }
   }
 
   #advance(nowMs: number): void {
     if (this.#generation === GENERATION_MAX) throw new ProtocolError('REKEY_REQUIRED', 'all key generations of this epoch are used up')
-    const next = nextTrafficKey(this.#crypto, this.#current)
+    const next = generation(this.#crypto, nextTrafficKey(this.#crypto, this.#current))
     wipe(this.#current.key, this.#current.iv)
     this.#current = next
     this.#generation += 1
@@ -111,30 +124,30 @@ export class SendKeys {
 export class ReceiveKeys {
   readonly #crypto: CryptoProvider
   /** at most GENERATIONS_HELD_MAX + GENERATIONS_AHEAD_MAX entries */
-  readonly #held = new Map<number, TrafficKey>()
+  readonly #held = new Map<number, Generation>()
   /** the newest generation seen on each stream; at most as many entries as the session has streams */
   readonly #streams = new Map<number, number>()
   #newest = 0
 
   constructor(crypto: CryptoProvider, first: TrafficKey) {
     this.#crypto = crypto
-    this.#held.set(0, { key: first.key.slice(), iv: first.iv.slice() })
+    this.#held.set(0, generation(crypto, copied(first)))
   }
 
   get generationsHeld(): number {
     return this.#held.size
   }
 
-  /** The key for a record that names `generation`, or undefined where none is held or due. */
-  for(generation: number): TrafficKey | undefined {
-    if (generation <= this.#newest) return this.#held.get(generation)
-    if (generation > this.#newest + GENERATIONS_AHEAD_MAX) return undefined
-    for (let g = this.#newest; g < generation; g++) {
+  /** The keys for a record that names generation `number`, or undefined where none is held or due. */
+  for(number: number): Generation | undefined {
+    if (number <= this.#newest) return this.#held.get(number)
+    if (number > this.#newest + GENERATIONS_AHEAD_MAX) return undefined
+    for (let g = this.#newest; g < number; g++) {
       const from = this.#held.get(g)
       if (from === undefined) return undefined
-      if (!this.#held.has(g + 1)) this.#held.set(g + 1, nextTrafficKey(this.#crypto, from))
+      if (!this.#held.has(g + 1)) this.#held.set(g + 1, generation(this.#crypto, nextTrafficKey(this.#crypto, from)))
     }
-    return this.#held.get(generation)
+    return this.#held.get(number)
   }
 
   /** A record of `generation` opened on `stream`. */

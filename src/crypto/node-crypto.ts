@@ -5,6 +5,7 @@ import {
   createHmac,
   createPrivateKey,
   createPublicKey,
+  createSecretKey,
   diffieHellman,
   type KeyObject,
   sign,
@@ -75,6 +76,31 @@ const hmac = (key: Uint8Array, ...parts: Uint8Array[]) => {
   return new Uint8Array(mac.digest())
 }
 
+function seal(key: Uint8Array | KeyObject, nonce: Uint8Array, aad: Uint8Array, plaintext: Uint8Array): Uint8Array {
+  const cipher = createCipheriv('aes-256-gcm', key, nonce)
+  cipher.setAAD(aad)
+  const body = cipher.update(plaintext)
+  cipher.final()
+  const sealed = new Uint8Array(body.length + 16)
+  sealed.set(body)
+  sealed.set(cipher.getAuthTag(), body.length)
+  return sealed
+}
+
+function open(key: Uint8Array | KeyObject, nonce: Uint8Array, aad: Uint8Array, sealed: Uint8Array): Uint8Array | undefined {
+  if (sealed.length < 16) return undefined
+  const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: 16 })
+  decipher.setAAD(aad)
+  decipher.setAuthTag(sealed.subarray(sealed.length - 16))
+  try {
+    const plaintext = decipher.update(sealed.subarray(0, sealed.length - 16))
+    decipher.final()
+    return new Uint8Array(plaintext.buffer, plaintext.byteOffset, plaintext.length)
+  } catch {
+    return undefined
+  }
+}
+
 /** The provider of a Node process: OpenSSL for speed, noble to judge keys (wire.md, Notation). */
 export const nodeCrypto: CryptoProvider = {
   sha256(...parts) {
@@ -107,27 +133,13 @@ export const nodeCrypto: CryptoProvider = {
   },
   x25519,
   aead: {
-    seal(key, nonce, aad, plaintext) {
-      const cipher = createCipheriv('aes-256-gcm', key, nonce)
-      cipher.setAAD(aad)
-      const body = cipher.update(plaintext)
-      cipher.final()
-      const sealed = new Uint8Array(body.length + 16)
-      sealed.set(body)
-      sealed.set(cipher.getAuthTag(), body.length)
-      return sealed
-    },
-    open(key, nonce, aad, sealed) {
-      if (sealed.length < 16) return undefined
-      const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: 16 })
-      decipher.setAAD(aad)
-      decipher.setAuthTag(sealed.subarray(sealed.length - 16))
-      try {
-        const plaintext = decipher.update(sealed.subarray(0, sealed.length - 16))
-        decipher.final()
-        return new Uint8Array(plaintext.buffer, plaintext.byteOffset, plaintext.length)
-      } catch {
-        return undefined
+    seal,
+    open,
+    keyed(key) {
+      const imported = createSecretKey(key)
+      return {
+        seal: (nonce, aad, plaintext) => seal(imported, nonce, aad, plaintext),
+        open: (nonce, aad, sealed) => open(imported, nonce, aad, sealed)
       }
     }
   },

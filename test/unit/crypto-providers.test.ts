@@ -175,6 +175,10 @@ describe.each(providers)('$name', ({ crypto }) => {
   it.each(GCM)('agrees with AES-256-GCM test $sealed', ({ key, nonce, aad, plaintext, sealed }) => {
     expect(toHex(crypto.aead.seal(key, nonce, fromHex(aad), plaintext))).toBe(sealed)
     expect(crypto.aead.open(key, nonce, fromHex(aad), fromHex(sealed))).toEqual(plaintext.slice())
+    const keyed = crypto.aead.keyed(key)
+    expect(toHex(keyed.seal(nonce, fromHex(aad), plaintext))).toBe(sealed)
+    expect(keyed.open(nonce, fromHex(aad), fromHex(sealed))).toEqual(plaintext.slice())
+    expect(keyed.open(nonce, fromHex(aad), flipped(fromHex(sealed), 0))).toBeUndefined()
   })
 
   it('[D-15] opens nothing of which one bit of text, tag, nonce or associated data changed', () => {
