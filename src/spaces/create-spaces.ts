@@ -1,6 +1,6 @@
 import { equals, toHex, utf8 } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
-import { type DsId, dsId, parseSpaceName, type SpaceName } from '../../protocol/discovery/names.ts'
+import { dsId, parseSpaceName, type SpaceName } from '../../protocol/discovery/names.ts'
 import { type EidHex, eidHex, eidToDid } from '../../protocol/identity/eid.ts'
 import {
   ANNOUNCE_TTL_SEC,
@@ -118,11 +118,13 @@ class NodeSpaces implements Spaces {
     const dsid = dsId(crypto, name)
     const id = ownId('curator', curator.eid, dsid)
     options.onProgress?.('looking up')
-    const older = await this.#olderVersion(name, curator, options)
-    const { candidates } = await search.announcements(dsid, options)
+    const [older, { candidates }] = await Promise.all([
+      this.#olderVersion(name, curator, options),
+      search.announcements(dsid, options),
+      this.#lookUpInDht(id, { role: 'curator', eid: curator.eid, dsid }, options)
+    ])
+    for (const { record } of candidates) if (equals(record.payload.curator, curator.eid)) this.#raiseSeen(id, record.payload.seq)
     const contested = candidates.some(({ record }) => record.payload.gone !== true && !equals(record.payload.curator, curator.eid))
-    const place = { role: 'curator' as const, eid: curator.eid, name, dsid, shards: 1 }
-    await this.#lookUpSeen(id, place, options)
     if (older !== undefined) await this.#supersede(older, curator, { eid: curator.eid, ver: name.version }, options)
     const space = own.announceOf(
       name,
@@ -195,8 +197,13 @@ class NodeSpaces implements Spaces {
     const { agent } = input
     const dsid = dsId(crypto, name)
     const tags = [...new Set(input.tags ?? [])]
+    const id = ownId('member', agent.eid, dsid)
     options.onProgress?.('looking up')
-    const { candidates } = await search.announcements(dsid, options)
+    const first = this.#seen.get(id) === undefined
+    const [{ candidates }] = await Promise.all([
+      search.announcements(dsid, options),
+      this.#lookUpInDht(id, { role: 'member', eid: agent.eid, dsid }, options)
+    ])
     const choice = await search.choose(name, candidates)
     if (choice.kind === 'tie') throw contestedError(name, choice.candidates)
     if (choice.kind === 'none') throw unknownSpace(name, choice.moved?.version)
@@ -208,9 +215,7 @@ class NodeSpaces implements Spaces {
         value: nameText(name)
       })
     }
-    const id = ownId('member', agent.eid, dsid)
-    const place = { role: 'member' as const, eid: agent.eid, name, dsid, shards: announce.shards }
-    await this.#lookUpSeen(id, place, options)
+    if (first) await this.#lookUpAtRegistrars(id, { role: 'member', eid: agent.eid, name, dsid, shards: announce.shards }, options)
     const payload = { dsid, eid: agent.eid, curator: announce.curator, tags, mode: agent.reachability.mode }
     const record = await this.#signJoin(id, agent, payload, options.signal)
     const space = own.joinOf(name, record, announce.shards)
@@ -387,13 +392,23 @@ class NodeSpaces implements Spaces {
     return Math.floor(this.#c.clock.nowMs() / 1_000)
   }
 
-  async #lookUpSeen(
-    id: string,
-    place: { role: OwnSpace['role']; eid: OwnSpace['eid']; name: SpaceName; dsid: DsId; shards: number },
-    options: PublishOptions
-  ): Promise<void> {
+  /** Once in a run, before the first signature: what the network holds of ours. */
+  async #lookUpSeen(id: string, space: OwnSpace, options: PublishOptions): Promise<void> {
     if (this.#seen.has(id)) return
-    this.#raiseSeen(id, await this.#c.publisher.seen(place, options.signal === undefined ? {} : { signal: options.signal }))
+    await Promise.all([this.#lookUpInDht(id, space, options), this.#lookUpAtRegistrars(id, space, options)])
+  }
+
+  async #lookUpInDht(id: string, space: Pick<OwnSpace, 'role' | 'eid' | 'dsid'>, { signal }: PublishOptions): Promise<void> {
+    if (this.#seen.has(id)) return
+    this.#raiseSeen(id, await this.#c.publisher.seenInDht(space, signal === undefined ? {} : { signal }))
+  }
+
+  async #lookUpAtRegistrars(
+    id: string,
+    space: Pick<OwnSpace, 'role' | 'eid' | 'name' | 'dsid' | 'shards'>,
+    { signal }: PublishOptions
+  ): Promise<void> {
+    this.#raiseSeen(id, await this.#c.publisher.seenAtRegistrars(space, signal === undefined ? {} : { signal }))
   }
 
   #raiseSeen(id: string, seen: number): void {

@@ -1,6 +1,6 @@
-import { equals, toHex } from '../../protocol/bytes.ts'
+import { toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
-import { matchesQuery, type RegistryEntry, verifyRegistryEntry } from '../../protocol/discovery/registry-entry.ts'
+import { verifyRegistryEntry } from '../../protocol/discovery/registry-entry.ts'
 import {
   cursorBefore,
   decodeListResponse,
@@ -24,6 +24,8 @@ import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import { networkOf } from './address-scope.ts'
 import { eachOf, withDeadline } from './deadline.ts'
+import { ENTRIES_MAX, EntryUnion, type ListedEntry, type ListQuery } from './entry-union.ts'
+import { RecentRegistrars } from './recent-registrars.ts'
 import { REGISTRY_DEADLINE_MS } from './registry-service.ts'
 import type { RegistryStore } from './registry-store.ts'
 
@@ -49,24 +51,7 @@ export interface PutOutcome {
   seen: number
 }
 
-export interface ListQuery {
-  set: RegistrySet
-  key: Uint8Array
-  curator?: Uint8Array
-  tags?: readonly string[]
-  /** enough live entries: a search may stop early */
-  limit?: number
-  /** only the entry of this name */
-  id?: Uint8Array
-  /** peers to ask beside those that the DHT names */
-  seeds?: readonly PeerAddress[]
-}
-
-export interface ListedEntry {
-  entry: RegistryEntry
-  /** PeerIds of the registrars that served it */
-  servedBy: string[]
-}
+export type { ListedEntry, ListQuery } from './entry-union.ts'
 
 export interface ListOutcome {
   /** verified, one a name, the highest number; tombstones too */
@@ -96,8 +81,6 @@ export interface RegistryClient {
 
 const PUTS_AT_ONCE = 8
 const READERS_MIN = 10
-/** A registrar may hold this many entries under one key, whatever it claims (wire.md §4). */
-const ENTRIES_MAX = 10_000
 /** An entry about to expire is not worth a repair. */
 const REPAIR_LIFE_MIN_SEC = 60
 const NETWORK_REGISTRARS_MAX = 2
@@ -122,10 +105,19 @@ export function createRegistryClient(components: ClientComponents, init: Registr
   const repairs = new Set<Promise<void>>()
   const stopping = new AbortController()
 
+  const lately = new RecentRegistrars(clock, registrarsMax)
+  const unsubscribe = host.onPeer(({ kind }) => {
+    if (kind === 'connect') lately.peerArrived()
+  })
+
   async function registrars(key: Uint8Array, { signal }: RequestOptions = {}): Promise<FoundPeer[]> {
+    const recent = lately.get(key)
+    if (recent !== undefined) return recent
     const closest = await host.dht.closestPeers(key, { countMax: registrarsMax * 2, ...(signal === undefined ? {} : { signal }) })
     const chosen = spread(closest).slice(0, registrarsMax)
-    return chosen.length > 0 ? chosen : [{ peer: host.peer, addrs: [] }]
+    if (chosen.length === 0) chosen.push({ peer: host.peer, addrs: [] })
+    lately.set(key, chosen)
+    return chosen
   }
 
   async function request<T>(
@@ -196,7 +188,7 @@ export function createRegistryClient(components: ClientComponents, init: Registr
   async function list(query: ListQuery, options: RequestOptions = {}): Promise<ListOutcome> {
     const named = await registrars(query.key, options)
     const targets = withSeeds(named, query.seeds ?? [])
-    const union = new Union(crypto, query, clock.nowMs())
+    const union = new EntryUnion(crypto, query, clock.nowMs())
     const reading = new AbortController()
     const follow = () => reading.abort(options.signal?.reason)
     options.signal?.addEventListener('abort', follow, { once: true })
@@ -246,7 +238,7 @@ export function createRegistryClient(components: ClientComponents, init: Registr
   }
 
   /** All pages of one registrar; its cursor must move on, and it ends at the bound of a set. */
-  async function readAll(target: PeerAddress, query: ListQuery, union: Union, signal: AbortSignal): Promise<void> {
+  async function readAll(target: PeerAddress, query: ListQuery, union: EntryUnion, signal: AbortSignal): Promise<void> {
     let cursor = query.id === undefined ? new Uint8Array(0) : cursorBefore(query.id)
     for (let read = 0; read < ENTRIES_MAX; ) {
       const limit = query.id === undefined ? LIST_LIMIT_MAX : 1
@@ -262,7 +254,7 @@ export function createRegistryClient(components: ClientComponents, init: Registr
   }
 
   /** Puts what a registrar lacks to it, behind the caller's back and within `repairsMax`. */
-  function repair(query: ListQuery, union: Union, answered: readonly PeerAddress[]): void {
+  function repair(query: ListQuery, union: EntryUnion, answered: readonly PeerAddress[]): void {
     const nowSec = clock.nowMs() / 1_000
     const lacking: { target: PeerAddress; record: Uint8Array }[] = []
     for (const { entry, servedBy } of union.winners()) {
@@ -290,6 +282,7 @@ export function createRegistryClient(components: ClientComponents, init: Registr
       while (repairs.size > 0) await Promise.all(repairs)
     },
     async stop() {
+      unsubscribe()
       stopping.abort(new Error('the registry client stops'))
       await Promise.all(repairs)
     }
@@ -305,65 +298,6 @@ function pageRequest(query: ListQuery, cursor: Uint8Array, limit: number): ListR
     ...(query.tags === undefined || query.tags.length === 0 ? {} : { tags: [...query.tags] }),
     cursor,
     limit
-  }
-}
-
-/** What the registrars served, verified once for each different record. At most `ENTRIES_MAX` names are held. */
-class Union {
-  readonly #crypto: CryptoProvider
-  readonly #query: ListQuery
-  readonly #nowMs: number
-  /** by the record's hash; undefined: refused */
-  readonly #seen = new Map<string, RegistryEntry | undefined>()
-  readonly #byName = new Map<string, { entry: RegistryEntry; servedBy: Set<string> }>()
-
-  constructor(crypto: CryptoProvider, query: ListQuery, nowMs: number) {
-    this.#crypto = crypto
-    this.#query = query
-    this.#nowMs = nowMs
-  }
-
-  add(record: Uint8Array, registrar: string): void {
-    const hash = toHex(this.#crypto.sha256(record))
-    if (!this.#seen.has(hash)) {
-      if (this.#seen.size >= 2 * ENTRIES_MAX) return
-      this.#seen.set(hash, this.#verify(record))
-    }
-    const entry = this.#seen.get(hash)
-    if (entry === undefined) return
-    const name = toHex(entry.id)
-    const held = this.#byName.get(name)
-    if (held === undefined) {
-      if (this.#byName.size < ENTRIES_MAX) this.#byName.set(name, { entry, servedBy: new Set([registrar]) })
-    } else if (entry.number > held.entry.number) this.#byName.set(name, { entry, servedBy: new Set([registrar]) })
-    else if (equals(entry.record.bytes, held.entry.record.bytes)) held.servedBy.add(registrar)
-  }
-
-  #verify(record: Uint8Array): RegistryEntry | undefined {
-    try {
-      const entry = verifyRegistryEntry(
-        this.#crypto,
-        { set: this.#query.set, key: this.#query.key, record: new Uint8Array(record) },
-        this.#nowMs
-      )
-      if (this.#query.id !== undefined && !equals(entry.id, this.#query.id)) return undefined
-      return matchesQuery(entry, this.#query) ? entry : undefined
-    } catch (error) {
-      if (error instanceof ProtocolError) return undefined
-      throw error
-    }
-  }
-
-  isFull(): boolean {
-    const limit = this.#query.limit
-    if (limit === undefined || this.#byName.size < limit) return false
-    let live = 0
-    for (const { entry } of this.#byName.values()) if (!entry.gone) live++
-    return live >= limit
-  }
-
-  winners(): ListedEntry[] {
-    return [...this.#byName.values()].map(({ entry, servedBy }) => ({ entry, servedBy: [...servedBy] }))
   }
 }
 

@@ -22,8 +22,10 @@ export interface Published {
 /** Puts our records where they belong: the DHT key and the sets of wire.md §3 and §4. */
 export interface SpacePublisher {
   publish(space: OwnSpace, options?: RequestOptions): Promise<Published>
-  /** The highest number of this signer at this place in the network, -1 for none; asked before the first signature of a run. */
-  seen(space: Pick<OwnSpace, 'role' | 'eid' | 'name' | 'dsid' | 'shards'>, options?: RequestOptions): Promise<number>
+  /** The highest number of this signer under its DHT key, -1 for none; asked, with the next, before the first signature of a run. */
+  seenInDht(space: Pick<OwnSpace, 'role' | 'eid' | 'dsid'>, options?: RequestOptions): Promise<number>
+  /** The highest number of this signer at the registrars, -1 for none. */
+  seenAtRegistrars(space: Pick<OwnSpace, 'role' | 'eid' | 'name' | 'dsid' | 'shards'>, options?: RequestOptions): Promise<number>
 }
 
 export function createSpacePublisher({
@@ -77,12 +79,15 @@ export function createSpacePublisher({
       }
     },
 
-    async seen(space, options = {}) {
-      const signal = options.signal === undefined ? {} : { signal: options.signal }
+    async seenAtRegistrars(space, { signal } = {}) {
       const [place] = placesOf(space) as [{ set: RegistrySet; key: Uint8Array }]
-      const listed = await registry.list({ ...place, id: space.eid }, signal)
-      let highest = Math.max(-1, ...listed.entries.map(({ entry }) => entry.number))
-      for await (const record of dhtRecords({ dht: host.dht, crypto, clock }, dhtKeyOf(space), options.signal)) {
+      const listed = await registry.list({ ...place, id: space.eid }, signal === undefined ? {} : { signal })
+      return Math.max(-1, ...listed.entries.map(({ entry }) => entry.number))
+    },
+
+    async seenInDht(space, { signal } = {}) {
+      let highest = -1
+      for await (const record of dhtRecords({ dht: host.dht, crypto, clock }, dhtKeyOf(space), signal)) {
         if (record.kind === 'join') highest = Math.max(highest, record.payload.seq)
         if (record.kind === 'announce' && equals(record.payload.curator, space.eid)) highest = Math.max(highest, record.payload.seq)
       }
