@@ -83,7 +83,8 @@ function print(question: Question, rows: readonly Row[]): void {
   const width = Math.max(...rows.map((row) => row.name.length))
   for (const row of rows) {
     const spread = `${figure(row.p25)} … ${figure(row.p75)}`
-    const ratio = row.name === question.baseline ? 'baseline' : `${row.ratio.toFixed(2)}× (${row.ratioP25.toFixed(2)} … ${row.ratioP75.toFixed(2)})`
+    const ratio =
+      row.name === question.baseline ? 'baseline' : `${row.ratio.toFixed(2)}× (${row.ratioP25.toFixed(2)} … ${row.ratioP75.toFixed(2)})`
     console.log(`  ${row.name.padEnd(width)}  ${figure(row.median).padStart(9)}   ${spread.padEnd(20)}  ${ratio}`)
   }
 }
@@ -92,5 +93,8 @@ function write(question: Question, rows: readonly Row[]): void {
   const folder = join(fileURLToPath(new URL('.', import.meta.url)), 'out')
   mkdirSync(folder, { recursive: true })
   const machine = { cores: cpus().length, cpu: cpus()[0]?.model, platform: `${platform()} ${release()}`, node: process.version }
-  writeFileSync(join(folder, `${question.id}.json`), `${JSON.stringify({ ...question, at: new Date().toISOString(), machine, rows }, null, 2)}\n`)
+  writeFileSync(
+    join(folder, `${question.id}.json`),
+    `${JSON.stringify({ ...question, at: new Date().toISOString(), machine, rows }, null, 2)}\n`
+  )
 }

@@ -1,0 +1,92 @@
+import { noise } from '@chainsafe/libp2p-noise'
+import { quic } from '@chainsafe/libp2p-quic'
+import type { Libp2p, Stream } from '@libp2p/interface'
+import { createLibp2p } from 'libp2p'
+import { eid } from '../protocol/identity/eid.ts'
+import { nodeCrypto } from '../src/crypto/node-crypto.ts'
+import { newAgentRecord } from '../src/identity/agents.ts'
+import { HostedAgent } from '../src/identity/hosted-agent.ts'
+import { createHost } from '../src/net/create-host.ts'
+import type { Host } from '../src/net/host.ts'
+import { systemClock } from '../src/platform/clock.ts'
+import { silentLogger } from '../src/platform/logger.ts'
+import { systemRandom } from '../src/platform/random.ts'
+import { createSessionManager, type RunningSessionManager } from '../src/sessions/create-session-manager.ts'
+
+/** Live items of the benchmark travel on this channel; the first byte says what to do with them. */
+export const CHANNEL = 5
+export const LIVE = 0x85
+export const DURABLE = 0x02
+export const SINK = 1
+export const ECHO = 2
+export const RAW_ECHO = '/bench/echo/1'
+export const RAW_SINK = '/bench/sink/1'
+
+export function newAgent(): HostedAgent {
+  const record = newAgentRecord({ name: 'bench' }, { random: systemRandom, nowMs: systemClock.nowMs(), handler: 'manual' })
+  return new HostedAgent(nodeCrypto, record, { mode: 'always_on' })
+}
+
+/** Our host and session manager on a loopback port, hosting `agents`. */
+export async function ours(agents: HostedAgent[]): Promise<{ host: Host; sessions: RunningSessionManager }> {
+  const rules = {
+    validate() {
+      throw new Error('no records here')
+    },
+    select: () => 'held' as const,
+    expiresAtMs: () => 0
+  }
+  const components = { clock: systemClock, random: systemRandom, logger: silentLogger, crypto: nodeCrypto }
+  const host = await createHost(
+    { ...components, validator: rules },
+    { privateKey: systemRandom.bytes(32), listen: ['/ip4/127.0.0.1/udp/0/quic-v1'] }
+  )
+  const sessions = await createSessionManager(
+    {
+      ...components,
+      host,
+      agents: { byEid: (key) => agents.find((one) => one.eidHex === Buffer.from(eid(key)).toString('hex')), list: () => agents }
+    },
+    { handshakesPerSecond: 1_000, handshakesBurst: 1_000 }
+  )
+  return { host, sessions }
+}
+
+/** libp2p over its QUIC transport as shipped, with nothing of ours in between. */
+export async function shipped(): Promise<Libp2p> {
+  return createLibp2p({
+    addresses: { listen: ['/ip4/127.0.0.1/udp/0/quic-v1'] },
+    transports: [quic()],
+    connectionEncrypters: [noise()],
+    connectionMonitor: { enabled: false },
+    connectionManager: { inboundConnectionThreshold: 1_000 }
+  })
+}
+
+/** Writes as libp2p asks: on a full buffer wait for `drain`. */
+export async function write(stream: Stream, bytes: Uint8Array): Promise<void> {
+  if (stream.send(bytes)) return
+  await new Promise<void>((resolve) => stream.addEventListener('drain', () => resolve(), { once: true }))
+}
+
+/** Resolves with the next `length` bytes; one reader at a time. */
+export function reader(stream: Stream): (length: number) => Promise<void> {
+  let have = 0
+  let wanted: { length: number; resolve(): void } | undefined
+  stream.addEventListener('message', (event) => {
+    have += event.data.byteLength
+    if (wanted !== undefined && have >= wanted.length) {
+      have -= wanted.length
+      const { resolve } = wanted
+      wanted = undefined
+      resolve()
+    }
+  })
+  return (length) =>
+    new Promise((resolve) => {
+      if (have >= length) {
+        have -= length
+        resolve()
+      } else wanted = { length, resolve }
+    })
+}

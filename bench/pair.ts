@@ -1,0 +1,38 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+
+export interface PeerInfo {
+  did: string
+  peer: string
+  addrs: string[]
+  raw: string[]
+}
+
+export interface BenchPeer {
+  info: PeerInfo
+  /** how this process and the peer were placed */
+  placement: string
+  stop(): void
+}
+
+/** Starts the peer on the second core and moves this process to the first, where `taskset` can. */
+export async function startPeer(): Promise<BenchPeer> {
+  const file = fileURLToPath(new URL('./peer.ts', import.meta.url))
+  const apart = pin()
+  const [command, ...args] = apart ? ['taskset', '-c', '1', process.execPath, file] : [process.execPath, file]
+  const child: ChildProcess = spawn(command as string, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+  const info = await new Promise<PeerInfo>((resolve, reject) => {
+    child.once('message', (message) => resolve(message as PeerInfo))
+    child.once('exit', (code) => reject(new Error(`the peer ended with ${code}`)))
+  })
+  return { info, placement: apart ? 'two processes, pinned apart' : 'two processes, not pinned', stop: () => child.disconnect() }
+}
+
+function pin(): boolean {
+  try {
+    execFileSync('taskset', ['-acp', '0', String(process.pid)], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}
