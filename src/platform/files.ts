@@ -1,8 +1,8 @@
 import {
   chmodSync,
   closeSync,
+  existsSync,
   fsyncSync,
-  lstatSync,
   mkdirSync,
   openSync,
   readFileSync,
@@ -22,12 +22,25 @@ const errno = (error: unknown) => (error as NodeJS.ErrnoException).code
  */
 export function makePrivateDir(path: string): void {
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 })
-    const state = lstatSync(path)
-    if (!state.isDirectory() && !state.isSymbolicLink()) throw Object.assign(new Error('it is not a folder'), { code: 'ENOTDIR' })
+    makeDirs(path)
+    const state = statSync(path)
+    if (!state.isDirectory()) throw Object.assign(new Error('it is not a folder'), { code: 'ENOTDIR' })
     if (process.platform !== 'win32' && (state.mode & 0o077) !== 0 && state.uid === process.getuid?.()) chmodSync(path, 0o700)
   } catch (cause) {
     throw unusable(path, cause)
+  }
+}
+
+/** By hand: Node's own `recursive` never returns where a file system answers ENOENT below a folder that is there, as /proc does. */
+function makeDirs(path: string): void {
+  try {
+    mkdirSync(path, { mode: 0o700 })
+  } catch (error) {
+    if (errno(error) === 'EEXIST') return
+    const parent = dirname(path)
+    if (errno(error) !== 'ENOENT' || existsSync(parent)) throw error
+    makeDirs(parent)
+    mkdirSync(path, { mode: 0o700 })
   }
 }
 
@@ -36,8 +49,8 @@ export function unusable(path: string, cause: unknown): RookeryError {
   const what =
     code === 'EACCES' || code === 'EPERM'
       ? 'this user may not write there'
-      : code === 'EROFS'
-        ? 'it lies on a read-only file system'
+      : code === 'EROFS' || code === 'ENOENT'
+        ? 'its file system takes no new folders'
         : code === 'ENOTDIR' || code === 'EEXIST'
           ? 'a part of the path is a file'
           : code === 'ENOSPC'
