@@ -21,6 +21,7 @@ import type { Random } from '../platform/random.ts'
 import { bytesCodec, type Store, type Table } from '../store/store.ts'
 import { type NetworkKind, reachableAddrs } from './address-scope.ts'
 import { dhtRecords } from './dht-records.ts'
+import { KeyLock } from './key-lock.ts'
 import { LocatorCache } from './locator-cache.ts'
 import { type Refreshed, Refresher } from './refresher.ts'
 import { SequenceBook } from './sequence-book.ts'
@@ -63,6 +64,7 @@ class NodeLocators implements Locators {
   readonly #cache = new LocatorCache()
   /** the highest generation of ours found in the network; asked once in a run */
   readonly #seen = new Map<EidHex, number>()
+  readonly #locks = new KeyLock()
   readonly #unsubscribe: (() => void)[]
   #cancelSettle: (() => void) | undefined
   #publishedAddrsAtMs = Number.NEGATIVE_INFINITY
@@ -89,8 +91,6 @@ class NodeLocators implements Locators {
   }
 
   async publish(agent: LocalAgent, options: PublishOptions = {}): Promise<LocatorView> {
-    const held = this.#own.get(agent.eidHex)
-    if (held?.payload.gone === true) throw withdrawn(agent.eid)
     options.onProgress?.('looking up')
     const record = await this.#sign(agent, options.signal)
     this.#c.refresher.forget(agent.eidHex)
@@ -105,10 +105,11 @@ class NodeLocators implements Locators {
 
   async withdraw(agent: LocalAgent, options: PublishOptions = {}): Promise<void> {
     const held = this.#own.get(agent.eidHex) ?? (await this.#sign(agent, options.signal))
-    const gen = await this.#number(agent.eid, options.signal)
-    const payload = locatorTombstone(held.payload, { gen, nowSec: this.#nowSec() })
-    const record = buildRecord(this.#c.crypto, locatorType, payload, agent.signer)
-    await this.#save(record)
+    const record = await this.#locks.run(agent.eidHex, async () => {
+      const gen = await this.#number(agent.eid, options.signal)
+      const payload = locatorTombstone(held.payload, { gen, nowSec: this.#nowSec() })
+      return await this.#save(buildRecord(this.#c.crypto, locatorType, payload, agent.signer))
+    })
     this.#c.refresher.forget(agent.eidHex)
     let coverage: 'full' | 'partial' = 'partial'
     try {
@@ -186,32 +187,34 @@ class NodeLocators implements Locators {
       .slice(0, LOCATOR_ADDRS_MAX)
   }
 
-  /** A new generation of the agent as it is now, on disk before anyone sees it. */
-  async #sign(agent: LocalAgent, signal: AbortSignal | undefined): Promise<LocatorRecord> {
-    const gen = await this.#number(agent.eid, signal)
-    const ts = this.#nowSec()
-    const { mode, window } = agent.reachability
-    const payload: Locator = {
-      eid: agent.eid,
-      peer: this.#c.host.peer,
-      addrs: this.#addrs(),
-      mbox: agent.mailboxKey,
-      mode,
-      ...(window === undefined ? {} : { window }),
-      keepers: [],
-      gen,
-      ts,
-      exp: ts + LOCATOR_TTL_SEC
-    }
-    const record = buildRecord(this.#c.crypto, locatorType, payload, agent.signer)
-    await this.#save(record)
-    return record
+  /** A new generation of the agent as it is now, on disk before anyone sees it. @throws RookeryError `AGENT_WITHDRAWN` */
+  #sign(agent: LocalAgent, signal: AbortSignal | undefined): Promise<LocatorRecord> {
+    return this.#locks.run(agent.eidHex, async () => {
+      if (this.#own.get(agent.eidHex)?.payload.gone === true) throw withdrawn(agent.eid)
+      const gen = await this.#number(agent.eid, signal)
+      const ts = this.#nowSec()
+      const { mode, window } = agent.reachability
+      const payload: Locator = {
+        eid: agent.eid,
+        peer: this.#c.host.peer,
+        addrs: this.#addrs(),
+        mbox: agent.mailboxKey,
+        mode,
+        ...(window === undefined ? {} : { window }),
+        keepers: [],
+        gen,
+        ts,
+        exp: ts + LOCATOR_TTL_SEC
+      }
+      return await this.#save(buildRecord(this.#c.crypto, locatorType, payload, agent.signer))
+    })
   }
 
-  async #save(record: LocatorRecord): Promise<void> {
+  async #save(record: LocatorRecord): Promise<LocatorRecord> {
     const name = eidHex(record.payload.eid)
     await this.#c.store.commit([this.#table.put(name, record.bytes)])
     this.#own.set(name, record)
+    return record
   }
 
   async #number(eid: Eid, signal: AbortSignal | undefined): Promise<number> {

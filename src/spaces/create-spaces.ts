@@ -26,6 +26,7 @@ import { type NetworkKind, seedTarget } from './address-scope.ts'
 import { CuratorMemory } from './curators.ts'
 import { withDeadline } from './deadline.ts'
 import { checkedInput, NAME_REMEDY } from './input.ts'
+import { KeyLock } from './key-lock.ts'
 import { nameText, type OwnAnnounce, type OwnJoin, type OwnSpace, OwnSpaces, ownId } from './own-spaces.ts'
 import { type Refreshed, Refresher } from './refresher.ts'
 import type { RegistryClient } from './registry-client.ts'
@@ -87,6 +88,7 @@ class NodeSpaces implements Spaces {
   readonly #c: Parts
   /** the highest number of ours found in the network, by own id; asked once in a run, one entry for each space of our own agents */
   readonly #seen = new Map<string, number>()
+  readonly #locks = new KeyLock()
   readonly #unsubscribe: () => void
 
   constructor(parts: Parts) {
@@ -126,26 +128,18 @@ class NodeSpaces implements Spaces {
     for (const { record } of candidates) if (equals(record.payload.curator, curator.eid)) this.#raiseSeen(id, record.payload.seq)
     const contested = candidates.some(({ record }) => record.payload.gone !== true && !equals(record.payload.curator, curator.eid))
     if (older !== undefined) await this.#supersede(older, curator, { eid: curator.eid, ver: name.version }, options)
-    const space = own.announceOf(
-      name,
-      await this.#signAnnounce(
-        id,
-        curator,
-        {
-          ns: name.ns,
-          topic: name.topic,
-          ver: name.version,
-          desc: description,
-          curator: curator.eid,
-          ...(older === undefined ? {} : { prev: { eid: curator.eid, ver: older.payload.ver } }),
-          seeds,
-          policy: POLICY_OPEN,
-          shards: 1
-        },
-        options.signal
-      )
-    )
-    await own.save(space)
+    const what = {
+      ns: name.ns,
+      topic: name.topic,
+      ver: name.version,
+      desc: description,
+      curator: curator.eid,
+      ...(older === undefined ? {} : { prev: { eid: curator.eid, ver: older.payload.ver } }),
+      seeds,
+      policy: POLICY_OPEN,
+      shards: 1
+    }
+    const space = await this.#renew(id, async () => own.announceOf(name, await this.#signAnnounce(id, curator, what, options.signal)))
     await this.#c.curators.remember(dsid, curator.eid)
     const published = await this.#publish(space, curator, options)
     return { ...spaceView(crypto, space.record, contested), registrars: published.registrars, stored: published.stored }
@@ -183,8 +177,9 @@ class NodeSpaces implements Spaces {
     const name = { ns, topic, version: ver } as SpaceName
     const id = ownId('curator', curator.eid, dsId(crypto, name))
     this.#raiseSeen(id, older.payload.seq)
-    const space = own.announceOf(name, await this.#announceGone(id, curator, older.payload, options.signal, next))
-    await own.save(space)
+    const space = await this.#renew(id, async () =>
+      own.announceOf(name, await this.#announceGone(id, curator, older.payload, options.signal, next))
+    )
     await this.#publish(space, curator, options.signal === undefined ? {} : { signal: options.signal })
   }
 
@@ -217,12 +212,12 @@ class NodeSpaces implements Spaces {
     }
     if (first) await this.#lookUpAtRegistrars(id, { role: 'member', eid: agent.eid, name, dsid, shards: announce.shards }, options)
     const payload = { dsid, eid: agent.eid, curator: announce.curator, tags, mode: agent.reachability.mode }
-    const record = await this.#signJoin(id, agent, payload, options.signal)
-    const space = own.joinOf(name, record, announce.shards)
-    await own.save(space)
+    const space = await this.#renew(id, async () =>
+      own.joinOf(name, await this.#signJoin(id, agent, payload, options.signal), announce.shards)
+    )
     if (!choice.contested) await curators.remember(dsid, announce.curator)
     const published = await this.#publish(space, agent, options)
-    return { ...memberView(record, name, []), registrars: published.registrars, stored: published.stored }
+    return { ...memberView(space.record, name, []), registrars: published.registrars, stored: published.stored }
   }
 
   async leave(input: { name: string; agent: LocalAgent }, options: PublishOptions = {}): Promise<void> {
@@ -240,8 +235,7 @@ class NodeSpaces implements Spaces {
       })
     }
     for (const space of spaces) {
-      const gone = await this.#goneOf(space, input.agent, options.signal)
-      await this.#c.own.save(gone)
+      const gone = await this.#renew(space.id, () => this.#goneOf(this.#c.own.get(space.id) ?? space, input.agent, options.signal))
       await this.#publish(gone, input.agent, options)
     }
   }
@@ -285,7 +279,7 @@ class NodeSpaces implements Spaces {
   /** A tombstone that lies everywhere, or that nobody needs any more, is done with. */
   async #afterPut(space: OwnSpace, published: Published | undefined): Promise<void> {
     const gone = space.record.payload.gone === true
-    if (gone && published?.coverage === 'full') await this.#c.own.remove(space.id)
+    if (gone && published?.coverage === 'full') await this.#removeIfSame(space)
     else this.#keep(space, { signedAtMs: space.record.payload.ts * 1_000, coverage: published?.coverage ?? 'partial' })
   }
 
@@ -317,18 +311,33 @@ class NodeSpaces implements Spaces {
     const published = await publisher.publish(space, { signal })
     this.#raiseSeen(id, published.seen)
     if (gone && published.coverage === 'full') {
-      await own.remove(id)
+      await this.#removeIfSame(space)
       return forget
     }
     return { signedAtMs: space.record.payload.ts * 1_000, coverage: published.coverage }
   }
 
-  /** The same again under a new number, in the agent's present mode; saved. */
+  /** The same again under a new number, in the agent's present mode; whatever it is by the time of signing. */
   async #again(space: OwnSpace, agent: LocalAgent, signal: AbortSignal | undefined): Promise<OwnSpace> {
-    const { own } = this.#c
-    const next = space.record.payload.gone === true ? await this.#goneOf(space, agent, signal) : await this.#aliveOf(space, agent, signal)
-    await own.save(next)
-    return next
+    return await this.#renew(space.id, () => {
+      const now = this.#c.own.get(space.id) ?? space
+      return now.record.payload.gone === true ? this.#goneOf(now, agent, signal) : this.#aliveOf(now, agent, signal)
+    })
+  }
+
+  /** Signs and saves, one at a time for each own id: a refresh never overtakes what its owner just changed. */
+  async #renew<T extends OwnSpace>(id: string, sign: () => Promise<T>): Promise<T> {
+    return await this.#locks.run(id, async () => {
+      const space = await sign()
+      await this.#c.own.save(space)
+      return space
+    })
+  }
+
+  async #removeIfSame(space: OwnSpace): Promise<void> {
+    await this.#locks.run(space.id, async () => {
+      if (this.#c.own.get(space.id) === space) await this.#c.own.remove(space.id)
+    })
   }
 
   async #aliveOf(space: OwnSpace, agent: LocalAgent, signal: AbortSignal | undefined): Promise<OwnSpace> {

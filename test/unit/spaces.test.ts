@@ -314,6 +314,23 @@ describe('over time', () => {
     expect(await b.spaces.list()).toMatchObject([{ role: 'member', agent: bob.did, name: ENERGY }])
   })
 
+  it('keeps what its owner just changed though a refresh was under way', async () => {
+    const [a, b] = (await nodesFor([alice, bob])) as [FakeNode, FakeNode]
+    await a.spaces.announce({ name: ENERGY, curator: alice, description: 'old words' })
+    clock.advance(12 * HOUR_MS)
+    await a.spaces.announce({ name: ENERGY, curator: alice, description: 'new words' })
+    await settle(nodes)
+    await pass(clock, 13 * HOUR_MS, [a], HOUR_MS)
+    expect((await b.spaces.find({ name: ENERGY })).spaces).toMatchObject([{ description: 'new words' }])
+    clock.advance(HOUR_MS)
+    const leaving = a.spaces.leave({ name: ENERGY, agent: alice })
+    clock.advance(12 * HOUR_MS)
+    await leaving
+    await settle(nodes)
+    expect((await b.spaces.find({ name: ENERGY })).spaces).toEqual([])
+    expect(await a.spaces.list()).toEqual([])
+  })
+
   it('passes the number that a lost disk had used, so that its next record wins', async () => {
     const [a, b, c] = (await nodesFor([alice, bob, carol])) as [FakeNode, FakeNode, FakeNode]
     await a.spaces.announce({ name: ENERGY, curator: alice })
