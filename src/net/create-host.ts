@@ -41,6 +41,7 @@ export const KAD_PROTOCOL = '/rookery/kad/1.0.0'
 const INBOUND_DIALS_PER_S = 100
 /** Unread bytes of one QUIC stream that the peer may have under way beyond what we read */
 const QUIC_STREAM_WINDOW_BYTES = 2 * 1024 * 1024
+const YAMUX_STREAM_WINDOW_BYTES = 1024 * 1024
 const QUIC_CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024
 
 export interface HostComponents {
@@ -154,7 +155,7 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
     transports: (profile === 'memory' ? [memory()] : await transports()).map((make) => (c: never) => listening.watch(make(c))) as never,
     transportManager: { faultTolerance: FaultTolerance.NO_FATAL },
     connectionEncrypters: profile === 'memory' ? [plaintext()] : [noise()],
-    streamMuxers: [yamux({ streamOptions: { maxStreamWindowSize: 1024 * 1024 } })],
+    streamMuxers: [yamux({ enableKeepAlive: profile !== 'memory', streamOptions: { maxStreamWindowSize: YAMUX_STREAM_WINDOW_BYTES } })],
     connectionMonitor: { enabled: false },
     connectionManager: {
       maxConnections: init.connectionsMax ?? 300,
@@ -262,7 +263,7 @@ function bootstrapList(entries: readonly string[], self: string, isPublic: boole
     if (peer === self) log.warn({ position, entry }, 'a bootstrap entry is this node itself and is left out')
     else if (known.includes(dialled)) log.warn({ position, entry }, 'a bootstrap entry stands in the list twice')
     else if (isPublic && !isPublicAddr(addr))
-      log.warn({ position, entry }, 'a bootstrap entry with a private address is not dialled on a public node')
+      log.warn({ position, entry }, 'a bootstrap entry that is no public IP address is not dialled on a public node')
     else byPeer.set(peer, [...known, dialled])
   })
   return [...byPeer].map(([peer, addrs]) => ({ peer, addrs }))

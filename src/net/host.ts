@@ -26,7 +26,10 @@ export interface Host {
    * @throws RookeryError `DIAL_FAILED`, `PROTOCOL_UNSUPPORTED`, `STREAM_LIMIT`; or the signal's reason
    */
   openStream(target: PeerAddress, protocol: string, options?: { signal?: AbortSignal }): Promise<ByteStream>
-  /** Serves a protocol. A handler that throws resets its stream, is counted and logged, and hurts nothing else. */
+  /**
+   * Serves a protocol. The handler owns its stream: it closes it or hands it on; returning alone ends nothing. One that throws resets its
+   * stream, is counted and logged, and hurts nothing else.
+   */
   handle(protocol: string, handler: (stream: ByteStream) => Promise<void>, options?: { inboundStreamsMax?: number }): Promise<void>
   unhandle(protocol: string): Promise<void>
   /** Called with the PeerId on the first connection and after the last. Returns the unsubscriber. */

@@ -137,6 +137,24 @@ describe('a DHT of ten nodes', () => {
   })
 })
 
+describe('three nodes over QUIC', () => {
+  it('[DS-06] that know one bootstrap node find each other, and each reads by key what another put', async () => {
+    await stopHosts()
+    const a = await startHost()
+    const bootstrap = [`${a.addresses()[0]}/p2p/${a.peer}`]
+    const three = [a, await startHost({ init: { bootstrap } }), await startHost({ init: { bootstrap } })] as const
+    for (const host of three) await until(host, () => host.dht.routingTableSize() > 0)
+    await until(a, () => a.dht.routingTableSize() === 2)
+    const key = keyOf('ds', 1)
+    const expiresAtMs = Date.now() + HOUR_MS
+    expect(await three[1].dht.put(key, makeValue(1, expiresAtMs))).toEqual({ stored: 3, asked: 3, known: 3 })
+    for (const host of three) {
+      expect(await all(host.dht.values(key))).toEqual([1])
+      for (const { addrs } of await host.dht.closestPeers(key)) expect(addrs[0]).toMatch(/^\/ip4\/127\.0\.0\.1\/udp\/\d+\/quic-v1$/)
+    }
+  })
+})
+
 describe('one node alone', () => {
   it('is its own closest peer and stores and reads at itself', async () => {
     const alone = await startHost({ carrier: 'memory', clock })

@@ -235,7 +235,8 @@ describe.each(['quic', 'tcp', 'memory'] as const)('streams over %s', (carrier) =
     await failed(3)
     expect(codes[0]).toBe('STREAM_ENDED')
     expect(['STREAM_RESET', 'STREAM_ENDED']).toContain(codes[1])
-    expect(codes[2]).toBe('FRAME_TOO_LARGE')
+    // Yamux drops a stream that brings 4 MiB before its handler listens, QUIC holds the sender back
+    expect(carrier === 'quic' ? ['FRAME_TOO_LARGE'] : ['FRAME_TOO_LARGE', 'STREAM_RESET']).toContain(codes[2])
     await b.unhandle(PROTOCOL)
     await b.handle('/rookery/echo/1.0.0', echo)
     const alive = await a.openStream(to, '/rookery/echo/1.0.0')
