@@ -28,6 +28,7 @@ import type { HostedAgent } from './identity/hosted-agent.ts'
 import { loadNodeKey, type NodeKey, nodeKeyOf } from './identity/node-key.ts'
 import { createHost, type HostInit } from './net/create-host.ts'
 import type { Host } from './net/host.ts'
+import type { Traffic } from './net/traffic.ts'
 import { openOnAnyPort, openOnGivenPort, PortMemory } from './node-ports.ts'
 import { type Clock, systemClock } from './platform/clock.ts'
 import { Closing } from './platform/closing.ts'
@@ -77,6 +78,10 @@ export interface NodeOverrides {
   http?: 'off'
   /** `on-demand`: locators of agents are published by who calls `locators.publish`, not at start and at every change */
   locators?: 'on-demand'
+  /** counts what the host sends; without one nothing is counted */
+  traffic?: Traffic
+  /** `leave`: a stop withdraws nothing; others forget this node's records when they expire */
+  records?: 'leave'
   /** ends a start that is under way; what it had opened is closed */
   signal?: AbortSignal
 }
@@ -143,7 +148,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const locators = await createLocators({ ...components, host, agents: own }, { network: config.network })
   closing.push('locators', 500, () => locators.stop({ withdraw: 'no' }))
   const spaces = await createSpaces({ ...components, host, registry, agents: own }, { network: config.network })
-  closing.push('spaces', 1_500, () => spaces.stop({ withdraw: 'yes' }))
+  closing.push('spaces', 1_500, () => spaces.stop({ withdraw: overrides.records === 'leave' ? 'no' : 'yes' }))
   const sessions = await createSessionManager({ ...components, host, agents }, { sessionsMax: config.sessionsMax })
   closing.push('sessions', 1_000, () => sessions.stop())
   go()
@@ -246,7 +251,7 @@ async function openHost(
   const { crypto, clock } = components
   const open = (listen: readonly string[] | undefined) =>
     createHost(
-      { ...components, validator: recordRules(crypto) },
+      { ...components, validator: recordRules(crypto), traffic: overrides.traffic },
       {
         privateKey: key.seed,
         listen,
