@@ -88,6 +88,8 @@ export interface A2aNodeInit {
   edge?: Partial<A2aEdgeSettings>
   blockingWaitMs?: number
   wrapStore?: (store: Store) => Store
+  /** whether the agents' processes hold a lease; default: they do */
+  attached?: () => boolean
   /** a worker is made for each agent unless `none` */
   workers?: 'none'
 }
@@ -123,7 +125,7 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
   const reachability = (agent: LocalAgent) =>
     reachabilityAt(
       { mode: agent.reachability.mode, window: agent.reachability.window, untilMs: agent.reachability.untilMs },
-      { nowMs: clock.nowMs(), attached: true }
+      { nowMs: clock.nowMs(), attached: init.attached?.() ?? true }
     )
   let edge: A2aEdge | undefined
   const skills = new Map<string, Awaited<ReturnType<typeof loadHandler>>['skills']>()
