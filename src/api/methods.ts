@@ -5,6 +5,7 @@ import type { DrainReport, QueueUsage } from '../delivery/asleep-queue.ts'
 import { RookeryError } from '../errors.ts'
 import type { SessionInfo } from '../sessions/session.ts'
 import type { FindResult, LocatorView, MemberView, SpaceView } from '../spaces/spaces.ts'
+import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
 import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
 
 /** Bounds of the control API; a request above one is refused with the bound's name. */
@@ -252,6 +253,13 @@ export function parseControlCall(method: unknown, params: unknown): { method: Co
       field: 'method',
       value: shortened(method),
       remedy: `known methods: ${Object.keys(CONTROL_PARAMS).join(', ')}; a newer command line needs a newer node: restart the node`
+    })
+  }
+  if (tooDeep(params as Json)) {
+    throw new RookeryError('PARAMS_INVALID', `${method}: the parameters nest deeper than ${JSON_DEPTH_MAX}`, {
+      kind: 'usage',
+      field: 'params',
+      remedy: 'send flatter data'
     })
   }
   const parsed = CONTROL_PARAMS[method as ControlMethod].safeParse(params ?? {})
