@@ -100,9 +100,18 @@ export class ReceiveSide {
     }
     if (record.hash.length !== HASH_BYTES) throw new ProtocolError('LENGTH', 'the rolling hash is not 32 bytes', { field: 'hash' })
     const last = seq - 1n
-    if (last > this.#run.seq) this.#claims.set(last, record.hash.slice())
+    this.#claimRecord(last, record.hash)
     this.#advance()
     return arrived
+  }
+
+  #claimRecord(last: bigint, hash: Uint8Array): void {
+    if (last <= this.#run.seq) return
+    const held = this.#claims.get(last)
+    if (held !== undefined && !equals(held, hash)) {
+      throw new ProtocolError('HASH_MISMATCH', `the peer claims two chains after transaction ${last}`, { field: 'hash' })
+    }
+    this.#claims.set(last, hash.slice())
   }
 
   /** @returns false for a transaction that is already held */
@@ -112,9 +121,7 @@ export class ReceiveSide {
       this.duplicates += 1
       return false
     }
-    if (seq > this.#acked + BigInt(UNACKED_MAX)) {
-      throw new ProtocolError('SEQUENCE', `transaction ${seq} lies more than ${UNACKED_MAX} beyond what was acknowledged`, { field: 'seq' })
-    }
+    this.#checkReach(seq)
     if (item.prev !== head.seq) {
       throw new ProtocolError('SEQUENCE', `transaction ${seq} follows ${item.prev} on channel ${item.channel}, whose head is ${head.seq}`, {
         field: 'prev'
@@ -125,6 +132,26 @@ export class ReceiveSide {
     this.#heads.set(item.channel, { seq, digest })
     this.#ahead.set(seq, digest)
     return true
+  }
+
+  #checkReach(seq: bigint): void {
+    if (seq > this.#acked + BigInt(UNACKED_MAX)) {
+      throw new ProtocolError('SEQUENCE', `transaction ${seq} lies more than ${UNACKED_MAX} beyond what was acknowledged`, { field: 'seq' })
+    }
+  }
+
+  /**
+   * The sender signed its chain at a point. One ahead of the run is held until the run gets there; one behind it came too late to compare.
+   * @throws ProtocolError `HASH_MISMATCH`, `SEQUENCE` (beyond what a sender may keep unacknowledged)
+   */
+  claim(point: ChainPoint): void {
+    if (point.seq < this.#run.seq) return
+    this.#checkReach(point.seq)
+    const held = point.seq === this.#run.seq ? this.#run.hash : this.#claims.get(point.seq)
+    if (held !== undefined && !equals(held, point.hash)) {
+      throw new ProtocolError('HASH_MISMATCH', `the peer signed another chain after transaction ${point.seq} than it sent`, { field: 'h' })
+    }
+    if (point.seq > this.#run.seq) this.#claims.set(point.seq, point.hash.slice())
   }
 
   #advance(): void {

@@ -20,6 +20,9 @@ export const CONTROL_CHANNEL = 0
 export const HANDSHAKE_STREAM = 0
 /** Streams on which a peer may send: one a channel. */
 export const STREAMS_MAX = CHANNELS_MAX + 1
+/** A side signs its own direction after so many transactions, or after so long while it is active. */
+export const CHECKPOINT_TRANSACTIONS = 1_024
+export const CHECKPOINT_MS = 30_000
 /** A longer ping gets no answer. */
 const PING_BYTES_MAX = 32
 
@@ -131,6 +134,9 @@ export class SessionStream<T> {
   #pinged = false
   #pingOut = false
   #pong: Uint8Array | undefined
+  #signedSeq: bigint
+  #signedMs: number
+  #peerCheckpoint: Uint8Array | undefined
   #closing: Closing | undefined
   #peerFinal = false
   #lastFrame: 'fin-ack' | { abort: number } | undefined
@@ -154,6 +160,8 @@ export class SessionStream<T> {
     this.#receive = new ReceiveSide(init.crypto, rx, rxHeads)
     this.#ackSent = rx.seq
     this.#heardMs = init.nowMs
+    this.#signedSeq = tx.seq
+    this.#signedMs = init.nowMs
   }
 
   get phase(): 'opening' | 'open' | 'closing' | 'closed' {
@@ -175,6 +183,11 @@ export class SessionStream<T> {
   /** The peer's transactions whose effect is synced, cumulative. */
   get rxSynced(): bigint {
     return this.#receive.acked
+  }
+
+  /** The peer's newest signed checkpoint: what a proof of malfeasance is made from. 185 bytes. */
+  get peerCheckpoint(): Uint8Array | undefined {
+    return this.#peerCheckpoint
   }
 
   get duplicates(): number {
@@ -309,7 +322,7 @@ export class SessionStream<T> {
     if (this.#lastFrame !== undefined) return true
     if (this.#phase === 'opening') return !this.#readySent
     if (!this.#flowing) return false
-    this.#queueControl()
+    this.#queueControl(nowMs)
     return this.#receive.acked > this.#ackSent || this.#teardownDue(nowMs)
   }
 
@@ -317,11 +330,18 @@ export class SessionStream<T> {
     return this.#closing !== undefined && nowMs >= this.#closing.sendAtMs && this.#send.flushed
   }
 
-  #queueControl(): void {
+  #queueControl(nowMs: number): void {
     const control = (kind: number, payload: Uint8Array) => this.#send.queue(CONTROL_CHANNEL, kind, payload, undefined as T)
     for (const grant of this.#receive.takeGrants()) control(ITEM_KINDS.window, encodeWindow(grant))
     if (this.#pong !== undefined) control(ITEM_KINDS.pong, this.#pong)
     this.#pong = undefined
+    const { seq, hash } = this.#send.tx
+    const unsigned = seq - this.#signedSeq
+    if (unsigned >= BigInt(CHECKPOINT_TRANSACTIONS) || (unsigned > 0n && nowMs - this.#signedMs >= CHECKPOINT_MS)) {
+      this.#signedSeq = seq
+      this.#signedMs = nowMs
+      control(ITEM_KINDS.checkpoint, signCheckpoint(this.#subject('local'), { seq, hash }, this.#init.signer))
+    }
     if (this.#pinged && !this.#pingOut) {
       this.#pingOut = true
       control(ITEM_KINDS.ping, new Uint8Array(0))
@@ -336,7 +356,7 @@ export class SessionStream<T> {
     if (channel === CONTROL_CHANNEL && this.#lastFrame !== undefined) return this.#nextLast(nowMs)
     if (this.#phase === 'opening') return channel === CONTROL_CHANNEL && !this.#readySent ? this.#nextReady(nowMs) : undefined
     if (!this.#flowing) return undefined
-    if (channel === CONTROL_CHANNEL) this.#queueControl()
+    if (channel === CONTROL_CHANNEL) this.#queueControl(nowMs)
     const packed = this.#send.pack(channel)
     if (packed !== undefined) {
       const bytes = this.#seal(channel, FRAME.DATA_STREAM, 0, packed, packed.plaintext, nowMs)
@@ -475,6 +495,7 @@ export class SessionStream<T> {
       throw new ProtocolError('OUT_OF_ORDER', 'the peer sends transactions after its TEARDOWN', { field: 'kind' })
     }
     for (const item of items) if (!isTransaction(item.kind) && item.kind !== ITEM_KINDS.live) this.#takeControl(item)
+    for (const { kind, payload } of items) if (kind === ITEM_KINDS.checkpoint) this.#takeCheckpoint(payload)
     for (const { channel, kind, seq, payload } of this.#receive.accept(record.counters, items)) {
       if (seq !== undefined && !isKnownTransaction(kind)) effects.push({ kind: 'unknown', channel, itemKind: kind, seq, payload })
       else effects.push({ kind: 'deliver', channel, itemKind: kind, seq, payload })
@@ -515,6 +536,7 @@ export class SessionStream<T> {
     switch (item.kind) {
       case ITEM_KINDS.ack:
       case ITEM_KINDS.pong:
+      case ITEM_KINDS.checkpoint:
         return
       case ITEM_KINDS.ping:
         if (item.payload.length <= PING_BYTES_MAX) this.#pong = item.payload.slice()
@@ -531,6 +553,11 @@ export class SessionStream<T> {
       default:
         this.itemsIgnored += 1
     }
+  }
+
+  #takeCheckpoint(payload: Uint8Array): void {
+    this.#receive.claim(verifyCheckpoint(this.#init.crypto, payload, this.#subject('remote')))
+    this.#peerCheckpoint = payload.slice()
   }
 
   #takeClosing(stream: number, record: SealedRecord, items: Item[], nowMs: number): StreamEffect<T>[] {
@@ -574,6 +601,7 @@ export class SessionStream<T> {
     checkFinal(final, this.#receive.run, equals)
     const signed = verifyCheckpoint(this.#init.crypto, final.checkpoint, this.#subject('remote'))
     checkFinal(signed, final, equals)
+    this.#peerCheckpoint = final.checkpoint.slice()
     this.#peerFinal = true
     const sent = this.#closing !== undefined && this.#closing.tries > 0
     if (record.finAck && !sent) throw new ProtocolError('OUT_OF_ORDER', 'FIN-ACK answers no TEARDOWN')

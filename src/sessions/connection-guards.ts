@@ -4,7 +4,7 @@ import type { ConnectionInfo } from '../net/byte-stream.ts'
 /** Connections that are remembered; above it the longest unused is forgotten. */
 const CONNECTIONS_MAX = 4_096
 /** Streams of one connection without a session yet; the next is reset. */
-export const PENDING_PER_CONNECTION_MAX = 16
+export const PENDING_PER_CONNECTION_MAX = 64
 /** The same over all connections. */
 export const PENDING_MAX = 1_024
 

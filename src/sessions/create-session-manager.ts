@@ -188,10 +188,8 @@ class Sessions implements RunningSessionManager {
     }
     const pair = pairKey(from.eid, to)
     const live = this.#byPair.get(pair)
-    if (live?.state === 'established') {
-      await withSignal(live.ready, signal)
-      return live
-    }
+    if (live?.state === 'established') return live
+    if (live !== undefined) await withSignal(live.closed, signal) // it flushes and says goodbye first
     const opening = this.#openings.get(pair) ?? this.#startOpening(pair, from, to, address)
     return withSignal(opening.promise, signal)
   }
@@ -311,7 +309,7 @@ class Sessions implements RunningSessionManager {
     const pair = pairKey(session.local.eid, session.remote)
     const before = this.#byPair.get(pair)
     this.#byPair.set(pair, session)
-    if (before !== undefined && before !== session) before.abort('superseded')
+    if (before?.state === 'established' && before !== session) before.abort('superseded')
     for (const listener of this.#listeners) {
       try {
         listener(session)
@@ -429,7 +427,8 @@ class Sessions implements RunningSessionManager {
       throw new ProtocolError('TARGET_MISMATCH', 'the agent is gone')
     }
     const pair = pairKey(local.eid, established.remoteEid)
-    this.#byPair.get(pair)?.abort('superseded')
+    const before = this.#byPair.get(pair)
+    if (before?.state === 'established') before.abort('superseded')
     this.#begin(local, established, stream, start).start()
   }
 

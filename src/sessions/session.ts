@@ -39,12 +39,15 @@ export interface Session {
   info(): SessionInfo
   /**
    * Sends one item. For durable kinds (below 0x80) it resolves when the peer has acknowledged, that is synced its effect; for live kinds when the
-   * transport took it. Waits for the channel's window.
-   * @throws RookeryError `SESSION_CLOSED`, `SESSION_LOST` (outcome unknown), `MESSAGE_TOO_LARGE`; or the signal's reason
+   * transport took it. Waits for the channel's window. The payload is not copied: it must not change until then.
+   * @throws RookeryError `SESSION_CLOSED`, `SESSION_LOST` (data.outcome: `unknown`, or `not-sent` where it surely did not leave),
+   *   `SESSION_QUEUE_FULL`, `CHANNELS_MAX`, `MESSAGE_TOO_LARGE`; or the signal's reason
    */
   send(channel: number, kind: number, payload: Uint8Array, options?: { signal?: AbortSignal }): Promise<void>
   /**
-   * Serves a channel. A transaction is acknowledged when the handler's promise resolves; so a handler resolves once the effect is synced, and
+   * Serves a channel. The handler is called in the channel's order, without waiting for the call before: what it syncs can share one commit. What
+   * comes before a channel is served waits for its handler (1 MiB a session, then the session is closed). Payloads are views of a record: copy
+   * what you keep. A transaction is acknowledged when the handler's promise resolves; so a handler resolves once the effect is synced, and
    * goes on with longer work by itself. A handler that throws closes the session (VIOLATION is ours to avoid: handlers answer errors in band).
    */
   onChannel(channel: number, handler: (item: Inbound) => Promise<void>): void

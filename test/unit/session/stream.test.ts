@@ -174,6 +174,22 @@ describe('an established session', () => {
     expect(pair.a.stream.tx.seq).toBe(0n)
   })
 
+  it('[PSS-19] signs its chain every 1,024 transactions and after 30 s while active; the peer checks and keeps the newest', () => {
+    const pair = new StreamPair().opened()
+    for (let i = 0; i < 1_030; i++) pair.a.stream.queue(1, A2A, text('x'), 'x')
+    pair.run()
+    const first = pair.b.stream.peerCheckpoint as Uint8Array
+    expect(first).toHaveLength(185)
+    pair.a.stream.queue(1, A2A, text('x'), 'x')
+    pair.run()
+    expect(pair.b.stream.peerCheckpoint).toEqual(first)
+    pair.nowMs += 30_000
+    pair.a.stream.queue(1, A2A, text('x'), 'x')
+    pair.run()
+    expect(new DataView((pair.b.stream.peerCheckpoint as Uint8Array).buffer).getBigUint64(49)).toBe(1_031n)
+    expect(pair.b.stream.phase).toBe('open')
+  })
+
   it('refuses channel 65', () => {
     const pair = new StreamPair().opened()
     for (let channel = 0; channel < 64; channel++) pair.a.stream.queue(channel, A2A, text('x'), 'x')
