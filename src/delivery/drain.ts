@@ -92,6 +92,7 @@ export class Drain {
       return { ...report, held }
     }
     await clockGuard.persist()
+    await this.#components.replay.prune(clockGuard.now())
     const pace = this.#pace()
     let afterKey: string | undefined
     for (let seen = 1; seen > 0; ) {

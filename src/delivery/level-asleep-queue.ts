@@ -46,6 +46,8 @@ interface Shelf {
   readonly peers: Map<string, number>
   bytes: number
   lastSequence: number
+  /** nothing here ends before this, Unix ms; so most enqueues need not look */
+  endsFromMs: number
 }
 
 /**
@@ -245,17 +247,19 @@ export class LevelAsleepQueue implements DrainableQueue {
   }
 
   async #sweepShelf(shelf: Shelf, nowMs: number): Promise<number> {
+    if (nowMs < shelf.endsFromMs) return 0
     const ended = [...shelf.byName.values()].filter((entry) => entry.stored && entry.facts.expiresAtMs <= nowMs)
-    if (ended.length === 0) return 0
     await this.#store.commit(ended.map((entry) => this.#rows.del(entry.facts.key)))
     for (const entry of ended) this.#release(shelf, entry)
+    shelf.endsFromMs = Number.MAX_SAFE_INTEGER
+    for (const entry of shelf.byName.values()) shelf.endsFromMs = Math.min(shelf.endsFromMs, entry.facts.expiresAtMs)
     return ended.length
   }
 
   #shelf(audience: EidHex): Shelf {
     let shelf = this.#shelves.get(audience)
     if (shelf === undefined) {
-      shelf = { byName: new Map(), byKey: new Map(), peers: new Map(), bytes: 0, lastSequence: 0 }
+      shelf = { byName: new Map(), byKey: new Map(), peers: new Map(), bytes: 0, lastSequence: 0, endsFromMs: Number.MAX_SAFE_INTEGER }
       this.#shelves.set(audience, shelf)
     }
     return shelf
@@ -270,6 +274,7 @@ export class LevelAsleepQueue implements DrainableQueue {
     shelf.byKey.set(entry.facts.key, entry)
     shelf.peers.set(entry.facts.principal, (shelf.peers.get(entry.facts.principal) ?? 0) + 1)
     shelf.bytes += entry.bytes
+    shelf.endsFromMs = Math.min(shelf.endsFromMs, entry.facts.expiresAtMs)
     shelf.lastSequence = Math.max(shelf.lastSequence, Number.parseInt(entry.facts.key.slice(-14), 16))
   }
 
