@@ -18,6 +18,8 @@ export class OpenTodos {
   readonly #open = new Map<string, OpenTodo>()
   /** ids by arrival, per agent */
   readonly #pending = new Map<EidHex, { arrival: number; id: string }[]>()
+  /** ids of what is claimed */
+  readonly #claimed = new Set<string>()
   readonly #perCaller = new Map<string, number>()
   #arrival = 0
 
@@ -43,12 +45,14 @@ export class OpenTodos {
     this.#perCaller.set(entry.caller, this.callerSize(entry.caller) + 1)
     this.#arrival = Math.max(this.#arrival, entry.arrival)
     if (entry.state === 'pending') this.#queue(id, entry)
+    else if (entry.state === 'claimed') this.#claimed.add(id)
   }
 
   delete(id: string): void {
     const entry = this.#open.get(id)
     if (entry === undefined) return
     this.#open.delete(id)
+    this.#claimed.delete(id)
     const left = this.callerSize(entry.caller) - 1
     if (left > 0) this.#perCaller.set(entry.caller, left)
     else this.#perCaller.delete(entry.caller)
@@ -65,8 +69,9 @@ export class OpenTodos {
   /** Leases, soonest end first. */
   leases(): { id: string; holder: string; untilMs: number }[] {
     const leases: { id: string; holder: string; untilMs: number }[] = []
-    for (const [id, { state, holder, untilMs }] of this.#open) {
-      if (state === 'claimed' && holder !== undefined && untilMs !== undefined) leases.push({ id, holder, untilMs })
+    for (const id of this.#claimed) {
+      const { holder, untilMs } = this.#open.get(id) as OpenTodo
+      if (holder !== undefined && untilMs !== undefined) leases.push({ id, holder, untilMs })
     }
     return leases.sort((a, b) => a.untilMs - b.untilMs)
   }

@@ -64,6 +64,8 @@ class HandlerWorker implements Worker {
   readonly #settings: WorkerSettings
   readonly #holder: string
   readonly #runs = new Map<string, Run>()
+  /** outcomes on their way to the disk; one a run, so bounded with them */
+  readonly #writes = new Set<Promise<void>>()
   #unhook: (() => void) | undefined
   #claiming: Promise<void> | undefined
   #again = false
@@ -105,6 +107,7 @@ class HandlerWorker implements Worker {
     await this.#claiming
     for (const { abort } of this.#runs.values()) abort.abort(stopping())
     await Promise.all([...this.#runs.values()].map(({ done }) => done))
+    await Promise.all(this.#writes)
   }
 
   #committed(todo: Todo): void {
@@ -136,32 +139,39 @@ class HandlerWorker implements Worker {
 
   #run(todo: Todo): void {
     const abort = new AbortController()
-    const done = this.#work(todo, abort).finally(() => {
-      this.#runs.delete(todo.id)
-      this.poke()
-    })
+    const stopRenewing = this.#renew(todo.id, abort)
+    const done = this.#handle(todo, abort.signal).then(
+      (result) =>
+        this.#ran(todo, abort.signal, stopRenewing, () => this.#components.todos.complete(todo.id, this.#holder, artifactsOf(result))),
+      (err) => this.#ran(todo, abort.signal, stopRenewing, () => this.#failed(todo, err))
+    )
     this.#runs.set(todo.id, { abort, done })
   }
 
-  async #work(todo: Todo, abort: AbortController): Promise<void> {
+  /** The place is free as soon as the handler has ended: its outcome and the next claim share a sync. */
+  #ran(todo: Todo, signal: AbortSignal, stopRenewing: () => void, outcome: () => Promise<Todo>): void {
+    this.#runs.delete(todo.id)
+    const written = this.#report(todo.id, async () => (signal.aborted ? await this.#given(todo, signal.reason) : await outcome())).finally(
+      () => {
+        stopRenewing()
+        this.#writes.delete(written)
+      }
+    )
+    this.#writes.add(written)
+    this.poke()
+  }
+
+  async #failed(todo: Todo, err: unknown): Promise<Todo> {
     const { todos, logger } = this.#components
-    const stopRenewing = this.#renew(todo.id, abort)
-    try {
-      const result = await this.#handle(todo, abort.signal)
-      if (abort.signal.aborted) return await this.#released(todo.id, abort.signal.reason)
-      await todos.complete(todo.id, this.#holder, artifactsOf(result))
-    } catch (err) {
-      if (abort.signal.aborted) return await this.#released(todo.id, abort.signal.reason)
-      const reason = err instanceof Error ? err.message : String(err)
-      logger.warn({ err, todo: todo.id, attempt: todo.attempt }, 'a handler failed')
-      await this.#report(todo.id, () =>
-        err instanceof RookeryError && err.code === 'HANDLER_RESULT_INVALID'
-          ? todos.fail(todo.id, this.#holder, reason)
-          : todos.retry(todo.id, this.#holder, reason)
-      )
-    } finally {
-      stopRenewing()
-    }
+    const reason = err instanceof Error ? err.message : String(err)
+    logger.warn({ err, todo: todo.id, attempt: todo.attempt }, 'a handler failed')
+    return await todos.retry(todo.id, this.#holder, reason)
+  }
+
+  /** After an abort: at a stop the Todo is pending again; else it has ended already, and whatever came is dropped. */
+  async #given(todo: Todo, reason: unknown): Promise<Todo> {
+    if (!(reason instanceof RookeryError) || reason.code !== 'NODE_STOPPING') return todo
+    return await this.#components.todos.release(todo.id, this.#holder)
   }
 
   /** The handler's result; or undefined soon after the signal, so that one that ignores it does not block the rest for ever. */
@@ -189,17 +199,14 @@ class HandlerWorker implements Worker {
     }
   }
 
-  async #released(id: string, reason: unknown): Promise<void> {
-    if (reason instanceof RookeryError && reason.code === 'NODE_STOPPING') {
-      await this.#report(id, () => this.#components.todos.release(id, this.#holder))
-    }
-  }
-
   async #report(id: string, write: () => Promise<Todo>): Promise<void> {
     try {
       await write()
     } catch (err) {
       if (err instanceof RookeryError && err.code === 'LEASE_LOST') return
+      if (err instanceof RookeryError && err.code === 'HANDLER_RESULT_INVALID') {
+        return await this.#report(id, () => this.#components.todos.fail(id, this.#holder, err.message))
+      }
       // Nothing was written, so the lease runs out and another attempt follows.
       this.#components.logger.error({ err, todo: id }, 'the outcome of a run could not be written')
     }
