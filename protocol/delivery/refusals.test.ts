@@ -52,6 +52,14 @@ describe('refusals', () => {
     )
   })
 
+  it('[OD-18] is application/json; charset=utf-8 in every form', () => {
+    fc.assert(
+      fc.property(arbRefusal, fc.constantFrom(...FORMS), (refusal, form) => {
+        expect(refusalResponse(refusal, form).headers['Content-Type']).toBe('application/json; charset=utf-8')
+      })
+    )
+  })
+
   it('[OD-13] [OD-44] [OD-48] says agent_asleep for asleep alone, asleep_queue_full for a full queue alone, and queued: true for nothing but a stored message', () => {
     fc.assert(
       fc.property(arbRefusal, fc.constantFrom(...FORMS), (refusal, form) => {
