@@ -74,6 +74,7 @@ const aead: Aead = {
     const own = key.slice()
     return {
       seal: (nonce, aad, plaintext) => aead.seal(own, nonce, aad, plaintext),
+      sealInPlace: (nonce, aad, buffer) => buffer.set(aead.seal(own, nonce, aad, buffer.subarray(0, -16))),
       open: (nonce, aad, sealed) => aead.open(own, nonce, aad, sealed)
     }
   }

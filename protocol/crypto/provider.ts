@@ -48,6 +48,8 @@ export interface Aead {
 /** {@link Aead} with its key taken in. The platform lets go of its copy when this is let go. */
 export interface KeyedAead {
   seal(nonce: Uint8Array, aad: Uint8Array, plaintext: Uint8Array): Uint8Array
+  /** Seals all but the last 16 bytes of `buffer` where they stand; the tag goes into those 16. */
+  sealInPlace(nonce: Uint8Array, aad: Uint8Array, buffer: Uint8Array): void
   open(nonce: Uint8Array, aad: Uint8Array, sealed: Uint8Array): Uint8Array | undefined
 }
 

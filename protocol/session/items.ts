@@ -56,6 +56,13 @@ export function itemBytes(kind: number, payloadBytes: number): number {
   return ITEM_HEAD_BYTES + (isTransaction(kind) ? PREV_BYTES : 0) + payloadBytes
 }
 
+/** Bytes of a record's plaintext. */
+export function itemsBytes(items: readonly Item[]): number {
+  let bytes = 0
+  for (const { kind, payload } of items) bytes += itemBytes(kind, payload.length)
+  return bytes
+}
+
 export function writeItem(writer: Writer, item: Item): void {
   if (item.payload.length > ITEM_PAYLOAD_BYTES_MAX) throw new RangeError(`an item of ${item.payload.length} bytes`)
   writer.u8(item.kind).u16(item.channel)
@@ -93,7 +100,7 @@ export function readItems(plaintext: Uint8Array): Item[] {
 }
 
 export function encodeItems(items: readonly Item[]): Uint8Array {
-  const writer = new Writer(items.reduce((sum, item) => sum + itemBytes(item.kind, item.payload.length), 0))
+  const writer = new Writer(itemsBytes(items))
   for (const item of items) writeItem(writer, item)
   return writer.finish()
 }

@@ -5,6 +5,7 @@ import { HASH_BYTES } from './chain.ts'
 import { type CookiePair, sameCookies } from './cookie.ts'
 import { checkFlags, FLAG, NEGOTIABLE_FLAGS } from './flags.ts'
 import { encodeHeader, FRAME, HEADER_BYTES, type Header, headerOf } from './header.ts'
+import { type Item, itemsBytes, writeItem } from './items.ts'
 
 const TAG_BYTES = 16
 /** rec 8 ‖ seq 8 ‖ ack 8 ‖ hash 32 */
@@ -29,30 +30,28 @@ export interface RecordCounters {
 
 export const NO_HASH = new Uint8Array(HASH_BYTES)
 
-/** Seals header ‖ rec ‖ seq ‖ ack ‖ hash ‖ AEAD(items), with everything before the AEAD as its associated data. */
+/**
+ * Seals header ‖ rec ‖ seq ‖ ack ‖ hash ‖ AEAD(items), with everything before the AEAD as its associated data. The items are written where the
+ * frame will hold them and sealed there.
+ */
 export function sealRecord(
   keys: { aead: KeyedAead; nonce: Uint8Array },
   head: { type: RecordType; flags: number; cookies: CookiePair },
   counters: RecordCounters,
-  plaintext: Uint8Array
+  items: readonly Item[]
 ): Uint8Array {
-  const bodyBytes = COUNTERS_BYTES + plaintext.length + TAG_BYTES
+  const bodyBytes = COUNTERS_BYTES + itemsBytes(items) + TAG_BYTES
+  const { type, flags, cookies } = head
   const writer = new Writer(HEADER_BYTES + bodyBytes)
-    .bytes(
-      encodeHeader({
-        type: head.type,
-        flags: head.flags,
-        bodyBytes,
-        iCookie: head.cookies.i,
-        rCookie: head.cookies.r
-      })
-    )
+    .bytes(encodeHeader({ type, flags, bodyBytes, iCookie: cookies.i, rCookie: cookies.r }))
     .u64(counters.rec)
     .u64(counters.seq)
     .u64(counters.ack)
     .bytes(counters.hash)
-  const aad = writer.finish()
-  return writer.bytes(keys.aead.seal(keys.nonce, aad, plaintext)).finish()
+  for (const item of items) writeItem(writer, item)
+  const frame = writer.zeros(TAG_BYTES).finish()
+  keys.aead.sealInPlace(keys.nonce, frame.subarray(0, RECORD_CLEAR_BYTES), frame.subarray(RECORD_CLEAR_BYTES))
+  return frame
 }
 
 export interface SealedRecord {

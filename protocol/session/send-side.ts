@@ -1,7 +1,7 @@
 import type { CryptoProvider } from '../crypto/provider.ts'
 import { ProtocolError } from '../errors.ts'
 import { type ChainPoint, type ChannelHead, chainNext, noHead, transactionDigest } from './chain.ts'
-import { encodeItems, type Item, isTransaction, itemBytes, RECORD_ITEMS_MAX, RECORD_PACK_BYTES } from './items.ts'
+import { type Item, isTransaction, itemBytes, RECORD_ITEMS_MAX, RECORD_PACK_BYTES } from './items.ts'
 import { CHANNELS_MAX } from './ready.ts'
 import { NO_HASH } from './record.ts'
 import { isCounted, SendCredit, windowCost } from './window.ts'
@@ -30,7 +30,7 @@ export interface Unacked<T> {
 
 /** What goes into one record. */
 export interface Packed<T> {
-  plaintext: Uint8Array
+  items: Item[]
   seq: bigint
   hash: Uint8Array
   /** live and control items inside, which nothing will acknowledge */
@@ -192,7 +192,7 @@ export class SendSide<T> {
       items.push({ kind: item.kind, channel: number, prev, payload: item.payload })
     }
     if (items.length === 0) return undefined
-    return { plaintext: encodeItems(items), seq: firstSeq, hash, unnumbered }
+    return { items, seq: firstSeq, hash, unnumbered }
   }
 
   #number(channel: Channel<T>, item: Outgoing<T>): Unacked<T> {

@@ -6,7 +6,7 @@ import { type CheckpointSubject, signCheckpoint, verifyCheckpoint } from './chec
 import { type Established, wipeEstablished } from './established.ts'
 import { FLAG } from './flags.ts'
 import { FRAME } from './header.ts'
-import { encodeItems, ITEM_KINDS, type Item, isKnownTransaction, isTransaction, readItems } from './items.ts'
+import { ITEM_KINDS, type Item, isKnownTransaction, isTransaction, itemsBytes, readItems } from './items.ts'
 import { CHANNELS_MAX, checkReadyAgrees, decodeReady, encodeReady } from './ready.ts'
 import { ReceiveSide } from './receive-side.ts'
 import { NO_HASH, RECORD_OVERHEAD_BYTES, type RecordType, readRecord, type SealedRecord, sealRecord } from './record.ts'
@@ -258,8 +258,8 @@ export class SessionStream<T> {
    * @param payload - reason u16 ‖ signed record
    */
   revoke(payload: Uint8Array, nowMs: number): Uint8Array {
-    const plaintext = encodeItems([{ kind: ITEM_KINDS.revocation, channel: CONTROL_CHANNEL, prev: undefined, payload }])
-    const frame = this.#seal(CONTROL_CHANNEL, FRAME.REVOCATION_PUBLISH, 0, { seq: 0n, hash: NO_HASH }, plaintext, nowMs)
+    const items = [{ kind: ITEM_KINDS.revocation, channel: CONTROL_CHANNEL, prev: undefined, payload }]
+    const frame = this.#seal(CONTROL_CHANNEL, FRAME.REVOCATION_PUBLISH, 0, { seq: 0n, hash: NO_HASH }, items, nowMs)
     this.#phase = 'closed'
     this.wipe()
     return frame
@@ -359,7 +359,7 @@ export class SessionStream<T> {
     if (channel === CONTROL_CHANNEL) this.#queueControl(nowMs)
     const packed = this.#send.pack(channel)
     if (packed !== undefined) {
-      const bytes = this.#seal(channel, FRAME.DATA_STREAM, 0, packed, packed.plaintext, nowMs)
+      const bytes = this.#seal(channel, FRAME.DATA_STREAM, 0, packed, packed.items, nowMs)
       return { bytes, sent: packed.unnumbered.filter(({ kind }) => kind === ITEM_KINDS.live), effects: [] }
     }
     if (channel === CONTROL_CHANNEL && this.#teardownDue(nowMs)) return this.#nextTeardown(nowMs)
@@ -411,24 +411,24 @@ export class SessionStream<T> {
   }
 
   #teardownFrame(payload: Uint8Array, flags: number, nowMs: number): Uint8Array {
-    const plaintext = encodeItems([{ kind: ITEM_KINDS.teardown, channel: CONTROL_CHANNEL, prev: undefined, payload }])
-    return this.#seal(CONTROL_CHANNEL, FRAME.TEARDOWN, flags, { seq: 0n, hash: NO_HASH }, plaintext, nowMs)
+    const items = [{ kind: ITEM_KINDS.teardown, channel: CONTROL_CHANNEL, prev: undefined, payload }]
+    return this.#seal(CONTROL_CHANNEL, FRAME.TEARDOWN, flags, { seq: 0n, hash: NO_HASH }, items, nowMs)
   }
 
   #control(channel: number, kind: number, payload: Uint8Array, nowMs: number): Uint8Array {
-    const plaintext = encodeItems([{ kind, channel, prev: undefined, payload }])
-    return this.#seal(channel, FRAME.DATA_STREAM, 0, { seq: 0n, hash: NO_HASH }, plaintext, nowMs)
+    const items = [{ kind, channel, prev: undefined, payload }]
+    return this.#seal(channel, FRAME.DATA_STREAM, 0, { seq: 0n, hash: NO_HASH }, items, nowMs)
   }
 
-  #seal(channel: number, type: RecordType, flags: number, chain: ChainPoint, plaintext: Uint8Array, nowMs: number): Uint8Array {
+  #seal(channel: number, type: RecordType, flags: number, chain: ChainPoint, items: Item[], nowMs: number): Uint8Array {
     const before = this.#sendKeys.generation
-    const { aead, nonce, rec } = this.#sendKeys.take(plaintext.length + RECORD_OVERHEAD_BYTES, nowMs)
+    const { aead, nonce, rec } = this.#sendKeys.take(RECORD_OVERHEAD_BYTES + itemsBytes(items), nowMs)
     if (this.#sendKeys.generation !== before) for (const one of this.#sending) this.#announce.add(one)
     this.#sending.add(channel)
     this.#announce.delete(channel)
     this.#ackSent = this.#receive.acked
     const counters = { rec, seq: chain.seq, ack: this.#ackSent, hash: chain.hash }
-    const frame = sealRecord({ aead, nonce }, { type, flags, cookies: this.#init.established.cookies }, counters, plaintext)
+    const frame = sealRecord({ aead, nonce }, { type, flags, cookies: this.#init.established.cookies }, counters, items)
     wipe(nonce)
     return frame
   }

@@ -139,6 +139,13 @@ export const nodeCrypto: CryptoProvider = {
       const imported = createSecretKey(key)
       return {
         seal: (nonce, aad, plaintext) => seal(imported, nonce, aad, plaintext),
+        sealInPlace(nonce, aad, buffer) {
+          const cipher = createCipheriv('aes-256-gcm', imported, nonce)
+          cipher.setAAD(aad)
+          buffer.set(cipher.update(buffer.subarray(0, -16)))
+          cipher.final()
+          buffer.set(cipher.getAuthTag(), buffer.length - 16)
+        },
         open: (nonce, aad, sealed) => open(imported, nonce, aad, sealed)
       }
     }
