@@ -14,7 +14,9 @@ export const CBOR_DEPTH_MAX = 16
  * undefined is left out.
  */
 export function encodeCbor(value: { [key: string]: CborValue | undefined } | CborValue): Uint8Array {
-  return dagCborEncode(withoutUndefined(value as CborValue))
+  const bytes = dagCborEncode(withoutUndefined(value as CborValue))
+  // On Node the encoder gives a Buffer, whose slice() shares memory where a Uint8Array's copies.
+  return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
 /**

@@ -1,5 +1,5 @@
 import { ERROR_DOMAIN } from '../../protocol/delivery/refusals.ts'
-import { RookeryError } from '../errors.ts'
+import { type ErrorKind, RookeryError } from '../errors.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 
 /** `google.rpc.ErrorInfo.domain` of A2A's own reasons. */
@@ -201,4 +201,28 @@ export function toA2aError(err: unknown): A2aError {
     default:
       return new A2aError('INTERNAL_ERROR', 'the node failed to handle this request', { metadata: { cause: err.code }, cause: err })
   }
+}
+
+/** The kinds of failure, for callers of the library and the exit codes of the command line. */
+const KINDS: Partial<Record<A2aReason, ErrorKind>> = {
+  INVALID_REQUEST: 'usage',
+  METHOD_NOT_FOUND: 'usage',
+  INVALID_PARAMS: 'usage',
+  INTERNAL_ERROR: 'internal',
+  STORE_FAILED: 'storage',
+  TASK_NOT_FOUND: 'notFound',
+  AGENT_UNKNOWN: 'notFound',
+  AGENT_UNREACHABLE: 'unavailable',
+  OUTCOME_UNKNOWN: 'timeout'
+}
+
+/** The same refusal for those who do not speak A2A. */
+export function rookeryErrorOf(error: A2aError): RookeryError {
+  const [violation] = error.violations
+  return new RookeryError(error.reason === 'PAYLOAD_TOO_LARGE' ? 'MESSAGE_TOO_LARGE' : error.reason, error.message, {
+    kind: KINDS[error.reason] ?? 'refused',
+    ...(violation !== undefined ? { field: violation.field } : {}),
+    ...(error.metadata.remedy !== undefined ? { remedy: error.metadata.remedy } : {}),
+    cause: error
+  })
 }

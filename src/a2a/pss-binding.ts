@@ -119,7 +119,7 @@ export class A2aChannel {
     this.#pending.set(id, { resolve, reject })
     const aborted = () => reject(options.signal?.reason)
     options.signal?.addEventListener('abort', aborted, { once: true })
-    const cancel = this.#clock.after(options.timeoutMs, () => reject(lost(`no answer within ${options.timeoutMs} ms`)))
+    const cancel = this.#clock.after(options.timeoutMs, () => reject(unknownOutcome(`no answer within ${options.timeoutMs} ms`)))
     this.#session.send(A2A_CHANNEL, A2A_KIND, payload, options.signal === undefined ? {} : { signal: options.signal }).catch((err) => {
       reject(err instanceof RookeryError && err.code === 'SESSION_LOST' ? lost(err.message) : err)
     })
@@ -239,8 +239,14 @@ function tooLarge(bytes: number): A2aError {
   })
 }
 
+/** The session ended first. */
 function lost(reason: string): A2aError {
+  return unknownOutcome(reason, new RookeryError('SESSION_LOST', `the session ended: ${reason}`, { kind: 'unavailable' }))
+}
+
+function unknownOutcome(reason: string, cause?: RookeryError): A2aError {
   return new A2aError('OUTCOME_UNKNOWN', `the answer did not come, and the agent may have acted: ${reason}`, {
-    metadata: { outcome: 'unknown', remedy: 'send the same messageId again: it is handled once' }
+    metadata: { outcome: 'unknown', remedy: 'send the same messageId again: it is handled once' },
+    ...(cause !== undefined ? { cause } : {})
   })
 }

@@ -70,13 +70,35 @@ class SessionAgents implements RemoteAgents {
     this.#settings = settings
   }
 
+  /**
+   * A peer that restarted or moved since its locator was read, or whose session broke under the request, is asked once more through its newest
+   * locator: every method here may be repeated, a send because its messageId runs once.
+   */
   async call(
     from: LocalAgent,
     to: Eid,
-    { method, params, parameters }: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
+    request: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
     { signal }: { signal: AbortSignal }
   ): Promise<Json> {
     const locator = await this.#locate(to, signal)
+    try {
+      return await this.#callAt(locator, from, to, request, signal)
+    } catch (err) {
+      if (!(err instanceof A2aError) || signal.aborted) throw err
+      if (err.reason !== 'AGENT_UNREACHABLE' && !isLoss(err)) throw err
+      const newest = await this.#components.locators.resolve(to, { signal, fresh: true }).catch(() => locator)
+      if (err.reason === 'AGENT_UNREACHABLE' && newest.gen === locator.gen) throw err
+      return await this.#callAt(newest, from, to, request, signal)
+    }
+  }
+
+  async #callAt(
+    locator: LocatorView,
+    from: LocalAgent,
+    to: Eid,
+    { method, params, parameters }: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
+    signal: AbortSignal
+  ): Promise<Json> {
     const session = await this.#open(from, to, locator, signal)
     try {
       return await this.#request(session, { method, params, parameters }, signal)
@@ -211,6 +233,11 @@ class SessionAgents implements RemoteAgents {
       throw err
     }
   }
+}
+
+/** The session ended under the request; a peer that is merely slow is no loss. */
+function isLoss(err: A2aError): boolean {
+  return err.reason === 'OUTCOME_UNKNOWN' && err.cause instanceof RookeryError && err.cause.code === 'SESSION_LOST'
 }
 
 /** What keeps us from an agent, before anything was sent to it. */

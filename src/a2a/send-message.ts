@@ -4,7 +4,7 @@ import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
-import { A2aError } from './a2a-error.ts'
+import { A2aError, rookeryErrorOf } from './a2a-error.ts'
 import { principalOf } from './bearer.ts'
 import type { RemoteAgents } from './edge.ts'
 import { isObject } from './json-rpc.ts'
@@ -34,18 +34,30 @@ export interface SendComponents {
   keep: KeepAsleep
   remote: RemoteAgents
   clock: Clock
+  /** as for HTTP: the longest message, in bytes of its JSON */
+  messageBytesMax: number
 }
 
 /**
  * Sends an A2A message in the name of one of our agents, to another of ours or over a session. Where the task has not ended after `waitMs`, the very
  * same message is sent again without waiting: the receiver answers with the task as it is, and nothing runs twice.
- * @throws RookeryError `MESSAGE_TOO_LARGE`, `MESSAGE_EXPIRED`, `MESSAGE_ID_REUSED`, `STORE_WRITE_FAILED`; A2aError; or the signal's reason
+ * @throws RookeryError `MESSAGE_TOO_LARGE`, `MESSAGE_EXPIRED`, `MESSAGE_ID_REUSED`, `STORE_WRITE_FAILED`, and A2A's reasons as codes (`AGENT_UNREACHABLE`,
+ * `OUTCOME_UNKNOWN` …); or the signal's reason
  */
 export async function sendMessage(
   components: SendComponents,
   input: { from: LocalAgent; to: Eid; message: JsonObject },
   options: { waitMs: number; signal?: AbortSignal }
 ): Promise<SendOutcome> {
+  const bytes = new TextEncoder().encode(JSON.stringify(input.message)).length
+  if (bytes > components.messageBytesMax) {
+    throw new RookeryError('MESSAGE_TOO_LARGE', `the message has ${bytes} bytes as JSON; at most ${components.messageBytesMax} are taken`, {
+      kind: 'refused',
+      field: 'message',
+      value: bytes,
+      remedy: 'send smaller files, or raise http.bodyBytesMax for agents of this node'
+    })
+  }
   const whole = options.signal ?? new AbortController().signal
   const call = async (wait: 'settled' | 'now', signal: AbortSignal): Promise<Json> => {
     const params: JsonObject = { message: input.message, ...(wait === 'now' ? { configuration: { returnImmediately: true } } : {}) }
@@ -75,7 +87,7 @@ export async function sendMessage(
   } catch (error) {
     whole.throwIfAborted()
     if (error instanceof DeliveryRefused) return outcomeOfRefusal(error, input)
-    throw error
+    throw error instanceof A2aError ? rookeryErrorOf(error) : error
   }
 }
 
@@ -107,7 +119,8 @@ function outcomeOf(result: Json): SendOutcome {
   throw new A2aError('INTERNAL_ERROR', 'the agent answered with neither a task nor a message')
 }
 
-function outcomeOfRefusal({ refusal }: DeliveryRefused, { to, message }: { to: Eid; message: JsonObject }): SendOutcome {
+/** What a refusal means to who sent the message; one that is about neither sleep nor a full queue is thrown. */
+export function outcomeOfRefusal({ refusal }: DeliveryRefused, { to, message }: { to: Eid; message: JsonObject }): SendOutcome {
   switch (refusal.reason) {
     case 'asleep': {
       const hint = refusal.retryAfterSec === undefined ? {} : { retryAfterSec: refusal.retryAfterSec }

@@ -52,4 +52,4 @@ export class Invocation {
 
 /** The form of a command file. */
 export type RegisterCommand = (program: Command, run: RunCommand) => void
-export type RunCommand = (command: Command, action: (invocation: Invocation) => Promise<number | void>) => Promise<void>
+export type RunCommand = (command: Command, action: (invocation: Invocation) => Promise<number | undefined>) => Promise<void>

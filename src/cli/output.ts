@@ -1,5 +1,5 @@
 import ora, { type Ora } from 'ora'
-import { createColors, isColorSupported } from 'picocolors'
+import picocolors from 'picocolors'
 import { EXIT_CODES, RookeryError } from '../errors.ts'
 
 /** Where a command writes: a terminal, a pipe, or a test's buffers. */
@@ -19,14 +19,16 @@ export interface OutputOptions {
  */
 export class Output {
   readonly json: boolean
-  readonly paint: ReturnType<typeof createColors>
+  readonly paint: ReturnType<typeof picocolors.createColors>
   readonly #streams: Streams
   #spinner: Ora | undefined
 
   constructor(streams: Streams, options: OutputOptions) {
     this.json = options.json
     this.#streams = streams
-    this.paint = createColors(options.color === 'auto' && streams.stdout.isTTY === true && isColorSupported && !options.json)
+    this.paint = picocolors.createColors(
+      options.color === 'auto' && streams.stdout.isTTY === true && picocolors.isColorSupported && !options.json
+    )
   }
 
   /** The command's result: `value` as JSON, or what `human` prints. */

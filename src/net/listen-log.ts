@@ -46,7 +46,7 @@ export class ListenLog {
       const text = error instanceof Error ? error.message : String(error)
       if (/EADDRINUSE|in use|os error (98|48|10048)\b/i.test(text)) {
         throw new RookeryError('PORT_IN_USE', `another program listens on ${addr}`, {
-          kind: 'config',
+          kind: 'conflict',
           field,
           value: addr,
           remedy: 'choose another port, or 0 for any free one',

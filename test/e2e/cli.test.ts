@@ -1,0 +1,234 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { cleanUp, launcher, rookery, type StartedNode, startNode, tempDir } from './cli-fixture.ts'
+
+const SPACE = 'org.agentnet/marketplace.energy@1'
+const STRANGER = 'did:key:z6MkjchhfUsD6mmvni8mCdXHw216Xrm9bQe2mBH1P5RDjVJG'
+
+let node: StartedNode
+const on = (...argv: string[]) => rookery(...argv, '--data', node.dataDir, '--json')
+
+beforeAll(async () => {
+  const dataDir = tempDir()
+  const made = await rookery('init', '--data', dataDir, '--agent', 'alice', '--handler', 'echo', '--json')
+  expect(made.code).toBe(0)
+  node = await startNode(dataDir)
+})
+afterAll(cleanUp)
+
+describe('help', () => {
+  const commands = [
+    'init',
+    'start',
+    'status',
+    'stop',
+    'agent add',
+    'agent list',
+    'space announce',
+    'space join',
+    'space leave',
+    'space list',
+    'find',
+    'resolve',
+    'session open',
+    'session list',
+    'session close',
+    'send',
+    'inbox',
+    'inbox show',
+    'inbox complete',
+    'inbox fail',
+    'inbox approve',
+    'sleep',
+    'wake',
+    'queue list',
+    'demo',
+    'sim run'
+  ]
+  it.each(commands)('`%s --help` explains itself with an example', async (command) => {
+    const help = await rookery(...command.split(' '), '--help')
+    expect(help.code).toBe(0)
+    expect(help.stdout).toContain('Example:\n  rookery')
+    expect(help.stdout).toContain('Usage: rookery')
+  })
+
+  it('names every exit code', async () => {
+    const help = await rookery('--help')
+    expect(help.stdout).toContain('Exit codes: 0 ok, 1 internal, 2 usage')
+  })
+})
+
+describe('a running node', () => {
+  it('[OD-04] [OD-30] tells in status what it offers and which bounds are in force', async () => {
+    const status = await on('status')
+    expect(status.code).toBe(0)
+    expect(status.json()).toMatchObject({
+      node: { peer: node.status.node.peer, pid: node.child.pid },
+      network: 'isolated',
+      modesOffered: ['always_on', 'session', 'hourly_wake', 'sleep'],
+      agents: [
+        {
+          name: 'alice',
+          isDefault: true,
+          queue: { messages: 0, bounds: { messagesMax: 500, bytesMax: 2_097_152, messagesPerPeerMax: 50 } }
+        }
+      ]
+    })
+  })
+
+  it('prints a table for people and no colour into a pipe', async () => {
+    const status = await rookery('status', '--data', node.dataDir)
+    expect(status.stdout).toMatch(/AGENT +MODE +QUEUE +HANDLER +DID/)
+    expect(status.stdout).not.toContain('\u001b[')
+  })
+
+  it('adds agents, announces, joins, finds, leaves', async () => {
+    const added = await on('agent', 'add', 'bob', '--handler', 'digest', '--description', 'hashes files')
+    expect(added.code).toBe(0)
+    const { did } = added.json<{ did: string }>()
+    expect((await on('space', 'announce', SPACE)).code).toBe(0)
+    expect((await on('space', 'join', SPACE, '--agent', 'bob', '--tags', 'seller,solar')).code).toBe(0)
+    const found = await on('find', 'org.agentnet/marketplace', '--tags', 'solar')
+    expect(found.json<{ members: { did: string; tags: string[] }[] }>().members).toMatchObject([{ did, tags: ['seller', 'solar'] }])
+    expect(
+      (await on('space', 'list'))
+        .json<{ role: string }[]>()
+        .map((one) => one.role)
+        .sort()
+    ).toEqual(['curator', 'member'])
+    expect((await on('space', 'leave', SPACE, '--agent', 'bob')).code).toBe(0)
+    expect((await on('find', SPACE)).json<{ members: unknown[] }>().members).toEqual([])
+  })
+
+  it('sends between its agents, queues for one that sleeps (exit 7), and hands over on wake', async () => {
+    const sent = await on('send', 'alice', '--text', 'hello', '--agent', 'alice', '--wait', '10s')
+    expect(sent.json()).toMatchObject({ outcome: 'task', task: { status: { state: 'TASK_STATE_COMPLETED' } } })
+
+    await on('agent', 'add', 'carol', '--handler', 'digest')
+    expect((await on('sleep', '--agent', 'carol', '--until', '8h')).json()).toMatchObject({ mode: 'sleep' })
+    const queued = await on('send', 'carol', '--text', 'later', '--message-id', 'm-1')
+    expect(queued.json()).toMatchObject({ outcome: 'queued', asleep: { status: 503, queued: true } })
+    expect(queued.code).toBe(7)
+    expect((await on('queue', 'list', '--agent', 'carol')).json<unknown[]>()).toHaveLength(1)
+    const woken = await on('wake', '--agent', 'carol')
+    expect(woken.json()).toMatchObject({ name: 'carol', drain: { accepted: 1, discarded: 0 } })
+    const inbox = await on('inbox', '--agent', 'carol')
+    expect(inbox.json<{ preview: string; door: string }[]>()).toMatchObject([{ preview: 'later', door: 'asleep-queue' }])
+  })
+
+  it('lets a person answer for a manual agent', async () => {
+    await on('agent', 'add', 'dora')
+    await on('send', 'dora', '--text', 'what is the price?', '--wait', '0s')
+    const [entry] = (await on('inbox', '--agent', 'dora', '--state', 'pending')).json<{ id: string }[]>()
+    const answered = await on('inbox', 'complete', entry?.id ?? '', '--text', '31 cents')
+    expect(answered.json()).toMatchObject({ todo: { state: 'done' } })
+    expect((await on('inbox', 'show', entry?.id ?? '')).stdout).toContain('31 cents')
+  })
+})
+
+describe('bad input is a named error and changes nothing', () => {
+  const cases: [what: string, argv: string[], exit: number, code: string, field?: string][] = [
+    ['a bad did:key', ['resolve', 'did:key:zNope'], 2, 'DID_INVALID'],
+    ['a did of another method', ['session', 'open', 'did:web:example.net'], 2, 'DID_INVALID'],
+    ['a bad topic', ['space', 'join', 'Org.Agentnet/energy@1'], 2, 'NAME_INVALID'],
+    ['a topic without version', ['space', 'announce', 'org.agentnet/energy'], 2, 'NAME_INVALID'],
+    ['an unannounced space [DS-11]', ['space', 'join', 'org.agentnet/nothing.here@7'], 5, 'SPACE_UNKNOWN'],
+    ['an unknown agent', ['sleep', '--agent', 'nobody'], 5, 'AGENT_UNKNOWN', 'agent'],
+    ['an agent name with capitals', ['agent', 'add', 'Bob'], 2, 'PARAMS_INVALID', 'name'],
+    ['an agent that exists', ['agent', 'add', 'alice'], 10, 'AGENT_EXISTS', 'name'],
+    ['a handler that is none', ['agent', 'add', 'erin', '--handler', './no-module.txt'], 2, 'PARAMS_INVALID', 'handler'],
+    ['an unreachable stranger', ['send', STRANGER, '--text', 'hello'], 5, 'AGENT_UNKNOWN'],
+    ['nothing to send', ['send', 'alice'], 2, 'MESSAGE_EMPTY', '--text'],
+    ['an unreadable file', ['send', 'alice', '--file', '/no/such/file'], 2, 'FILE_UNREADABLE', '--file'],
+    ['an unknown task', ['inbox', 'show', 'no-such-task'], 5, 'TODO_UNKNOWN'],
+    ['a session id that is none', ['session', 'close', 'xyz'], 2, 'PARAMS_INVALID', 'id'],
+    ['a limit of zero', ['find', SPACE, '--limit', '0'], 2, 'USAGE'],
+    ['a duration without unit [F079]', ['send', 'alice', '--text', 'x', '--wait', '20'], 2, 'USAGE'],
+    ['a moment that has passed', ['sleep', '--until', '2001-01-01T00:00:00Z'], 2, 'USAGE'],
+    ['an unknown command', ['frobnicate'], 2, 'USAGE'],
+    ['an unknown option', ['status', '--frobnicate'], 2, 'USAGE']
+  ]
+  it.each(cases)('%s', async (_what, argv, exit, code, field) => {
+    const before = (await on('status')).json<{ agents: unknown[]; spaces: unknown[] }>()
+    const refused = await on(...argv)
+    expect([refused.error().code, refused.code]).toEqual([code, exit])
+    if (field !== undefined) expect(refused.error().field).toBe(field)
+    expect(refused.error().message.length).toBeGreaterThan(10)
+    expect(refused.stdout).toBe('')
+    const after = (await on('status')).json<{ agents: unknown[]; spaces: unknown[] }>()
+    expect([after.agents, after.spaces]).toEqual([before.agents, before.spaces])
+  })
+
+  it('a message over the bound', async () => {
+    const file = join(tempDir(), 'big.bin')
+    writeFileSync(file, new Uint8Array(3 * 1_048_576))
+    const refused = await on('send', 'alice', '--file', file)
+    expect(refused.code).toBe(6)
+    expect(refused.error()).toMatchObject({ code: 'MESSAGE_TOO_LARGE' })
+  })
+
+  it('[F061] a second node on the same data directory says who holds it', async () => {
+    const second = await launcher(['start', '--data', node.dataDir, '--json'], { timeoutMs: 20_000 })
+    expect(second.code).toBe(10)
+    expect(second.error().code).toBe('DATA_DIR_IN_USE')
+    expect(second.error().message).toContain(String(node.child.pid))
+  })
+
+  it('no node: says how to start one', async () => {
+    const refused = await rookery('status', '--data', tempDir(), '--json')
+    expect(refused.code).toBe(4)
+    expect(refused.error()).toMatchObject({ code: 'NODE_NOT_RUNNING', remedy: expect.stringContaining('rookery start') })
+  })
+
+  it('a data directory without a node is not filled by accident [F100]', async () => {
+    const refused = await launcher(['start', '--data', tempDir(), '--json'], { timeoutMs: 20_000 })
+    expect(refused.code).toBe(3)
+    expect(refused.error().code).toBe('NOT_INITIALISED')
+  })
+
+  it('an unreadable configuration names line and column', async () => {
+    const dataDir = tempDir()
+    await rookery('init', '--data', dataDir, '--json')
+    writeFileSync(join(dataDir, 'config.yaml'), 'http:\n  port: [4710\n')
+    const refused = await launcher(['start', '--data', dataDir, '--json'], { timeoutMs: 20_000 })
+    expect(refused.code).toBe(3)
+    expect(refused.error()).toMatchObject({ code: 'CONFIG_INVALID', message: expect.stringMatching(/line \d+, column \d+/) })
+  })
+
+  it('[F094] a port set by hand that is taken is named', async () => {
+    const holder = createServer().listen(0, '127.0.0.1')
+    await new Promise((resolve) => holder.once('listening', resolve))
+    const { port } = holder.address() as { port: number }
+    const dataDir = tempDir()
+    await rookery('init', '--data', dataDir, '--json')
+    const refused = await launcher(
+      ['start', '--data', dataDir, '--json', '--listen', '/ip4/127.0.0.1/udp/0/quic-v1', '--http-port', String(port)],
+      { timeoutMs: 30_000 }
+    )
+    holder.close()
+    expect(refused.code).toBe(10)
+    expect(refused.error()).toMatchObject({ code: 'PORT_IN_USE', field: 'http.port', value: port })
+  })
+})
+
+describe('stopping', () => {
+  it('[F098] SIGTERM ends within 5 s with exit code 0, and the same identity comes back [F100]', async () => {
+    const dataDir = tempDir()
+    await rookery('init', '--data', dataDir, '--agent', 'zoe', '--json')
+    const first = await startNode(dataDir)
+    const startedMs = performance.now()
+    expect(await first.stop('SIGTERM')).toBe(0)
+    expect(performance.now() - startedMs).toBeLessThan(5_000)
+    const second = await startNode(dataDir)
+    expect(second.status.node.peer).toBe(first.status.node.peer)
+    const stopped = await rookery('stop', '--data', dataDir, '--json')
+    expect(stopped.code).toBe(0)
+  })
+
+  it('the launcher that npx runs is the one in package.json', () => {
+    const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { bin: Record<string, string> }
+    expect(manifest.bin).toEqual({ rookery: 'bin/rookery.js' })
+  })
+})
