@@ -104,6 +104,19 @@ describe('A2A over a session', () => {
     expect(await rows(node)).toEqual(await rows(twin))
   })
 
+  it('[TD-12] [TD-14] creates by the same call whether a message came by HTTP or by a session', async () => {
+    const { channel, node, bert } = await served({ agents: [testAgent(2), ANNA] })
+    const create = vi.spyOn(node.todos, 'create')
+    await channel.request('SendMessage', { message: textMessage('m') }, CALL)
+    const url = `${node.edge.url}/agents/${bert.did}`
+    const again = await post(url, rpc('SendMessage', { message: textMessage('m') }), { agent: ANNA })
+    expect(create.mock.calls.map(([{ door, caller }]) => [door, caller.id])).toEqual([
+      ['a2a-pss', `eid:${ANNA.eidHex}`],
+      ['a2a-http', `eid:${ANNA.eidHex}`]
+    ])
+    expect((await node.todos.list({ agent: bert.eidHex })).todos.map(({ id }) => id)).toEqual([again.body.result.task.id])
+  })
+
   it('acknowledges a blocking send once its Todo is on disk, and answers in a transaction of its own', async () => {
     const { near, node } = await served({ workers: 'none', blockingWaitMs: 60_000 })
     const payload = utf8(
