@@ -8,6 +8,7 @@ import { createKeepAsleep } from './a2a/keep-asleep.ts'
 import { LocalA2a } from './a2a/local-a2a.ts'
 import { serveA2a } from './a2a/pss-binding.ts'
 import { createRemoteAgents } from './a2a/remote.ts'
+import { sendByMailbox } from './a2a/send-by-mailbox.ts'
 import { type SendOutcome, sendMessage } from './a2a/send-message.ts'
 import { parseConfig } from './config/load.ts'
 import { type Config, type ConfigInput, DEFAULT_HTTP_PORT, DEFAULT_P2P_PORT } from './config/schema.ts'
@@ -528,15 +529,25 @@ export class RookeryNode {
   /**
    * Sends an A2A message in the name of one of our agents.
    * @param options.waitMs - for the task to end, by default 30 s; 0: until it is accepted
+   * @param options.via - `mailbox`: straight into the agent's asleep queue, where it keeps one
    */
   async send(
     input: { from: HostedAgent; to: Eid; message: JsonObject },
-    options: { waitMs?: number; signal?: AbortSignal } = {}
+    options: { waitMs?: number; via?: 'live' | 'mailbox'; signal?: AbortSignal } = {}
   ): Promise<SendOutcome> {
     const { agents, clock, queue, outgoing } = this.#parts
+    const keep = createKeepAsleep({ outgoing, queue })
     const signal = options.signal === undefined ? this.signal : AbortSignal.any([options.signal, this.signal])
+    if (options.via === 'mailbox') return await sendByMailbox({ ...this.#parts, keep }, input, { signal })
     return await sendMessage(
-      { agents, local: this.#local, keep: createKeepAsleep({ outgoing, queue }), remote: this.#remote, clock },
+      {
+        agents,
+        local: this.#local,
+        keep,
+        remote: this.#remote,
+        clock,
+        messageBytesMax: this.config.http.bodyBytesMax
+      },
       input,
       { waitMs: options.waitMs ?? SEND_WAIT_DEFAULT_MS, signal }
     )

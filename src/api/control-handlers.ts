@@ -112,7 +112,7 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
 }
 
 async function send(node: RookeryNode, params: ControlParams<'send'>, context: ControlContext) {
-  const { agent, to, text, files = [], data, waitMs, messageId = crypto.randomUUID() } = params
+  const { agent, to, text, files = [], data, waitMs, via, messageId = crypto.randomUUID() } = params
   const parts: JsonObject[] = []
   if (text !== undefined) parts.push({ text })
   for (const file of files) parts.push({ raw: file.base64, filename: file.name, mediaType: file.mediaType })
@@ -129,7 +129,7 @@ async function send(node: RookeryNode, params: ControlParams<'send'>, context: C
   context.progress('sending')
   const outcome = await node.send(
     { from, to: node.agents.eidOf(to), message: { messageId, role: 'ROLE_USER', parts } },
-    { signal: context.signal, ...(waitMs === undefined ? {} : { waitMs }) }
+    { signal: context.signal, ...(waitMs === undefined ? {} : { waitMs }), ...(via === undefined ? {} : { via }) }
   )
   return { messageId, ...outcome, elapsedMs: Math.round(node.clock.monotonicMs() - startedMs) }
 }

@@ -115,7 +115,9 @@ export const CONTROL_PARAMS = {
     data: z.json().optional(),
     messageId: z.string().min(1).max(128).optional(),
     /** how long to wait for the task to end; 0: answer once it is accepted. Default 30 s */
-    waitMs: z.int().min(0).max(CONTROL_BOUNDS.waitMsMax).optional()
+    waitMs: z.int().min(0).max(CONTROL_BOUNDS.waitMsMax).optional(),
+    /** `mailbox`: straight into the asleep queue of an agent that sleeps, as a governed object, without asking it to handle the message */
+    via: z.enum(['live', 'mailbox']).optional()
   }),
   'inbox.list': z.strictObject({ agent: agentRef, state: z.enum(TODO_STATES).optional(), limit: limit.optional() }),
   'inbox.show': z.strictObject({ id: todoId }),

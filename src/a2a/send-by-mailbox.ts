@@ -1,0 +1,67 @@
+import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import { DEPOSIT_OBJECT_BYTES_MAX } from '../../protocol/delivery/mailbox.ts'
+import { PURPOSE_A2A_MESSAGE } from '../../protocol/delivery/object.ts'
+import type { Eid } from '../../protocol/identity/eid.ts'
+import { depositObject } from '../delivery/mailbox-client.ts'
+import type { OutgoingObjects } from '../delivery/outgoing.ts'
+import { refusalOfMailbox } from '../delivery/queue-refusal.ts'
+import type { LocalAgent } from '../identity/agent.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { SessionManager } from '../sessions/session.ts'
+import type { Locators } from '../spaces/spaces.ts'
+import type { JsonObject } from '../tasks/todo.ts'
+import { type KeepAsleep, messageIdOf, requestPlaintext } from './keep-asleep.ts'
+import { DeliveryRefused } from './local-a2a.ts'
+import { checkParams } from './params.ts'
+import { outcomeOfRefusal, type SendOutcome } from './send-message.ts'
+
+export interface MailboxSendComponents {
+  agents: { byEid(eid: Eid): LocalAgent | undefined }
+  keep: KeepAsleep
+  locators: Pick<Locators, 'resolve'>
+  sessions: Pick<SessionManager, 'open'>
+  outgoing: Pick<OutgoingObjects, 'seal' | 'keepReceipt'>
+  crypto: CryptoProvider
+  clock: Clock
+}
+
+/**
+ * Puts a message straight into an agent's asleep queue, as a governed object, without asking for it to be handled first. The same message again is the
+ * same object: its node answers the same receipt while it waits, and refuses it as a replay once it had its effect (OD-36).
+ * @throws RookeryError `AGENT_UNKNOWN`, `DIAL_FAILED`, `RECEIPT_INVALID`, `MESSAGE_ID_REUSED`, …; A2aError for a message that is none
+ */
+export async function sendByMailbox(
+  components: MailboxSendComponents,
+  { from, to, message }: { from: LocalAgent; to: Eid; message: JsonObject },
+  options: { signal?: AbortSignal } = {}
+): Promise<SendOutcome> {
+  const params: JsonObject = { message }
+  checkParams('SendMessage', params)
+  const local = components.agents.byEid(to)
+  const refusal =
+    local === undefined
+      ? await depositRemote(components, { from, to, params }, options)
+      : await components.keep({ from, to: local, params, retryAfterSec: undefined })
+  return outcomeOfRefusal(new DeliveryRefused(refusal), { to, message })
+}
+
+async function depositRemote(
+  { locators, sessions, outgoing, crypto, clock }: MailboxSendComponents,
+  { from, to, params }: { from: LocalAgent; to: Eid; params: JsonObject },
+  options: { signal?: AbortSignal }
+): Promise<DeliveryRefused['refusal']> {
+  const locator = await locators.resolve(to, options)
+  const session = await sessions.open(from, to, locator.address, options)
+  const sealed = await outgoing.seal({
+    from,
+    audience: to,
+    mailboxKey: locator.mailboxKey,
+    messageId: messageIdOf(params),
+    purpose: PURPOSE_A2A_MESSAGE,
+    plaintext: requestPlaintext(params)
+  })
+  const answer = await depositObject(session, sealed.object, { crypto, clock, ...options })
+  if (answer.status === 'refused') return refusalOfMailbox(answer.refusal, { objectBytesMax: DEPOSIT_OBJECT_BYTES_MAX })
+  await outgoing.keepReceipt(sealed.key, answer.receipt)
+  return { reason: 'asleep', queued: true }
+}
