@@ -1,9 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { equals } from '../../../protocol/bytes.ts'
+import type { ChainPoint } from '../../../protocol/session/chain.ts'
+import { signCheckpoint } from '../../../protocol/session/checkpoint.ts'
 import { FRAME } from '../../../protocol/session/header.ts'
 import { ITEM_KINDS } from '../../../protocol/session/items.ts'
-import { checkFinal } from '../../../protocol/session/teardown.ts'
-import { type Side, StreamPair, text } from './stream-pair.ts'
+import { sealRecord } from '../../../protocol/session/record.ts'
+import { checkFinal, encodeTeardown } from '../../../protocol/session/teardown.ts'
+import { recordNonce } from '../../../protocol/session/traffic-keys.ts'
+import { nodeCrypto } from '../../../src/crypto/node-crypto.ts'
+import { eidA, establishedOf, fixed, type Side, StreamPair, seedA, signerOf, text } from './stream-pair.ts'
 
 const closedOf = (side: Side) => side.effects.flatMap((effect) => (effect.kind === 'closed' ? [effect.close] : []))
 const typesOn = (side: Side) => (side.wire.get(0) ?? []).map((frame) => frame[1])
@@ -74,6 +79,29 @@ describe('closing a session', () => {
     expect(closedOf(pair.b)).toEqual([
       expect.objectContaining({ reason: 'diverged', error: expect.objectContaining({ code: 'HASH_MISMATCH' }) })
     ])
+  })
+
+  it.each([
+    ['another checksum', { seq: 1n, hash: new Uint8Array(32).fill(7) }, 'HASH_MISMATCH'],
+    ['another number', { seq: 2n, hash: new Uint8Array(32).fill(7) }, 'SEQUENCE']
+  ] as [string, ChainPoint, string][])('[TRM-03] a TEARDOWN with %s closes with VIOLATION and gets no FIN-ACK', (_what, final, code) => {
+    const pair = new StreamPair().opened()
+    pair.a.stream.queue(1, ITEM_KINDS.a2a, text('x'), 'x')
+    pair.run()
+    const { sid, epoch, cookies } = establishedOf('initiator')
+    const checkpoint = signCheckpoint({ sid, epoch, direction: 0, eid: eidA }, final, signerOf(seedA))
+    const payload = encodeTeardown({ reason: 0, final: { ...final, checkpoint } })
+    const rec = 1_000n
+    const frame = sealRecord(
+      { aead: nodeCrypto.aead.keyed(fixed(0x11)), nonce: recordNonce(fixed(0x12, 12), rec) },
+      { type: FRAME.TEARDOWN, flags: 0, cookies },
+      { rec, seq: 0n, ack: 0n, hash: new Uint8Array(32) },
+      [{ kind: ITEM_KINDS.teardown, channel: 0, prev: undefined, payload }]
+    )
+    pair.b.take(pair.b.stream.receive(0, frame, 0))
+    expect(closedOf(pair.b)).toEqual([{ reason: 'violation', by: 'local', error: expect.objectContaining({ code }) }])
+    pair.run()
+    expect(closedOf(pair.a)).toEqual([{ reason: 'violation', by: 'peer' }])
   })
 
   it('[TRM-04] keeps its tracking state and repeats TEARDOWN with a new record number until FIN-ACK comes', () => {

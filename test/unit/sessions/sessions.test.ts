@@ -5,7 +5,9 @@ import { FRAME } from '../../../protocol/session/header.ts'
 import { encodeInit, NO_RESUME_ID, NO_RETRY_COOKIE } from '../../../protocol/session/init.ts'
 import { initTarget } from '../../../protocol/session/target.ts'
 import { nodeCrypto } from '../../../src/crypto/node-crypto.ts'
+import { seededRandom } from '../../../src/platform/random.ts'
 import { PSS_PROTOCOL, STOP_MS } from '../../../src/sessions/create-session-manager.ts'
+import { initiate } from '../../../src/sessions/initiate.ts'
 import type { LiveSession } from '../../../src/sessions/live-session.ts'
 import { agentOf, MemoryHost, type MemoryStream, nodeOn, Pair, settle } from './memory-net.ts'
 
@@ -369,6 +371,25 @@ describe('opening under load, refusal and attack', () => {
       expect(pair.b.manager.held().pendingHandshakes).toBe(0)
       await (stream as MemoryStream).closed
     }
+  })
+
+  it('[F103] drops a caller that proves itself and then sends no READY, after 10 s', async () => {
+    const pair = await Pair.create()
+    const stream = await pair.a.host.openStream({ peer: pair.b.host.peer, addrs: [] }, PSS_PROTOCOL)
+    const { signal } = new AbortController()
+    const components = { crypto: nodeCrypto, clock: pair.clock, random: seededRandom(5), self: pair.a.host.peer }
+    const { ack } = await initiate(components, stream, pair.agentA, pair.agentB.eid, { signal })
+    await stream.write(ack)
+    await settle()
+    expect(pair.b.manager.held()).toMatchObject({ sessions: 1, spentPairs: 1 })
+    expect(pair.b.manager.list()).toEqual([])
+    pair.clock.advance(10_000)
+    await stream.closed
+    expect(pair.b.manager.held()).toMatchObject({ sessions: 0, pendingHandshakes: 0 })
+    pair.clock.advance(180_001)
+    const session = await pair.open()
+    await session.close()
+    expect(pair.b.manager.held().spentPairs).toBe(1) // the last one's, for 180 s
   })
 
   it('a responder that never answers is given up after 10 s', async () => {
