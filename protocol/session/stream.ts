@@ -3,6 +3,7 @@ import type { CryptoProvider, Signer } from '../crypto/provider.ts'
 import { ProtocolError } from '../errors.ts'
 import type { ChainPoint, ChannelHead } from './chain.ts'
 import { type CheckpointSubject, signCheckpoint, verifyCheckpoint } from './checkpoint.ts'
+import { Closing, STREAM_TIMES, type StreamTimes } from './closing.ts'
 import { type Established, wipeEstablished } from './established.ts'
 import { FLAG } from './flags.ts'
 import { FRAME } from './header.ts'
@@ -11,6 +12,7 @@ import { CHANNELS_MAX, checkReadyAgrees, decodeReady, encodeReady } from './read
 import { ReceiveSide } from './receive-side.ts'
 import { NO_HASH, RECORD_OVERHEAD_BYTES, type RecordType, readRecord, type SealedRecord, sealRecord } from './record.ts'
 import { type Outgoing, SendSide } from './send-side.ts'
+import type { OutgoingFrame, StreamClose, StreamEffect } from './stream-effects.ts'
 import { checkFinal, decodeTeardown, encodeTeardown, TEARDOWN_REASONS, type TeardownReason, teardownReasonName } from './teardown.ts'
 import { generationOf, REKEY_LIMITS, ReceiveKeys, type RekeyLimits, recordNonce, SendKeys } from './traffic-keys.ts'
 import { decodeWindow, encodeWindow } from './window.ts'
@@ -25,19 +27,6 @@ export const CHECKPOINT_TRANSACTIONS = 1_024
 export const CHECKPOINT_MS = 30_000
 /** A longer ping gets no answer. */
 const PING_BYTES_MAX = 32
-
-export interface StreamTimes {
-  /** quiet for so long: ask */
-  pingAfterMs: number
-  /** nothing heard for so long: the epoch is over */
-  lostAfterMs: number
-  /** between two TEARDOWNs */
-  teardownRetryMs: number
-  /** after the first TEARDOWN, or without progress of what is flushed before it */
-  teardownLimitMs: number
-}
-
-export const STREAM_TIMES: StreamTimes = { pingAfterMs: 15_000, lostAfterMs: 30_000, teardownRetryMs: 10_000, teardownLimitMs: 30_000 }
 
 /** Where a session stands between two epochs. */
 export interface StreamCounters {
@@ -59,52 +48,6 @@ export interface SessionStreamInit {
   times?: StreamTimes
   /** absent: a new session, which begins at 0 and the chain secrets */
   counters?: StreamCounters
-}
-
-export interface StreamClose {
-  /** a teardown reason's name, or `unanswered`, `revoked` */
-  reason: string
-  by: 'local' | 'peer'
-  /** what the peer did wrong */
-  error?: ProtocolError
-}
-
-/** What the driver is to do or to know. */
-export type StreamEffect<T> =
-  /** both READYs are there */
-  | { kind: 'ready' }
-  /** hand over; report `synced` (transactions) and `handled` afterwards */
-  | { kind: 'deliver'; channel: number; itemKind: number; seq: bigint | undefined; payload: Uint8Array }
-  /** a transaction of a kind without meaning here: no effect; report it, then `synced` and `handled` as for one with an effect */
-  | { kind: 'unknown'; channel: number; itemKind: number; seq: bigint; payload: Uint8Array }
-  /** the peer synced these; `upTo` and the sender's chain after it */
-  | { kind: 'acked'; items: Outgoing<T>[]; upTo: ChainPoint }
-  /** the peer closes: nothing new may start */
-  | { kind: 'closing'; reason: string }
-  /** over; a last frame of the control channel may still be pulled */
-  | { kind: 'closed'; close: StreamClose }
-  /** REVOCATION_PUBLISH came: reason u16 ‖ record */
-  | { kind: 'revocation'; payload: Uint8Array }
-  /** nothing was heard for too long: the epoch is over, the session is not */
-  | { kind: 'silent' }
-
-export interface OutgoingFrame<T> {
-  /** one whole record */
-  bytes: Uint8Array
-  /** live items inside; transactions are told by `acked` */
-  sent: Outgoing<T>[]
-  effects: StreamEffect<T>[]
-}
-
-interface Closing {
-  reason: number
-  by: 'local' | 'peer'
-  /** the peer's TEARDOWN is there, so ours carries FIN-ACK */
-  answers: boolean
-  tries: number
-  sendAtMs: number
-  /** until then the flush must move on, or FIN-ACK must come */
-  limitMs: number
 }
 
 /**
@@ -132,6 +75,7 @@ export class SessionStream<T> {
   #ackSent: bigint
   #heardMs: number
   #pinged = false
+  #probeUntilMs: number | undefined
   #pingOut = false
   #pong: Uint8Array | undefined
   #signedSeq: bigint
@@ -238,12 +182,19 @@ export class SessionStream<T> {
     return this.#receive.waitingBytes(channel)
   }
 
+  /** Something says that the peer is gone: a ping goes out now, and silence until the limit ends the epoch. */
+  probe(nowMs: number, withinMs: number): void {
+    if (this.#phase !== 'open' && this.#phase !== 'closing') return
+    this.#pinged = true
+    this.#probeUntilMs ??= nowMs + withinMs
+  }
+
   /** Everything outbound is flushed, then TEARDOWN goes out and is repeated until FIN-ACK comes (TRM-01 … TRM-04). */
   close(reason: TeardownReason, nowMs: number): void {
     if (this.#phase === 'opening') this.abort(reason)
     if (this.#phase !== 'open') return
     this.#phase = 'closing'
-    this.#closing = this.#newClosing(TEARDOWN_REASONS[reason], 'local', nowMs)
+    this.#closing = new Closing({ reason: TEARDOWN_REASONS[reason], by: 'local', times: this.#times, nowMs })
   }
 
   /** Breaks off: a TEARDOWN without final numbers may be pulled once, nothing else. */
@@ -285,18 +236,19 @@ export class SessionStream<T> {
   get wakeAtMs(): number | undefined {
     if (this.#phase === 'opening' || this.#phase === 'closed') return undefined
     const silenceMs = this.#heardMs + (this.#pinged ? this.#times.lostAfterMs : this.#times.pingAfterMs)
-    if (this.#closing === undefined) return silenceMs
-    return Math.min(silenceMs, this.#closing.limitMs, this.#send.flushed ? this.#closing.sendAtMs : Number.POSITIVE_INFINITY)
+    const heardByMs = Math.min(silenceMs, this.#probeUntilMs ?? Number.POSITIVE_INFINITY)
+    if (this.#closing === undefined) return heardByMs
+    return Math.min(heardByMs, this.#closing.limitMs, this.#send.flushed ? this.#closing.sendAtMs : Number.POSITIVE_INFINITY)
   }
 
   tick(nowMs: number): StreamEffect<T>[] {
     if (this.#phase === 'opening' || this.#phase === 'closed') return []
-    if (this.#closing !== undefined && nowMs >= this.#closing.limitMs) {
+    if (this.#closing?.expired(nowMs) === true) {
       this.#phase = 'closed'
-      return [{ kind: 'closed', close: { reason: 'unanswered', by: this.#closing.by } }]
+      return [{ kind: 'closed', close: this.#closing.unanswered }]
     }
     const quietMs = nowMs - this.#heardMs
-    if (quietMs >= this.#times.lostAfterMs) return [{ kind: 'silent' }]
+    if (quietMs >= this.#times.lostAfterMs || nowMs >= (this.#probeUntilMs ?? Number.POSITIVE_INFINITY)) return [{ kind: 'silent' }]
     if (quietMs >= this.#times.pingAfterMs) this.#pinged = true
     return []
   }
@@ -327,7 +279,7 @@ export class SessionStream<T> {
   }
 
   #teardownDue(nowMs: number): boolean {
-    return this.#closing !== undefined && nowMs >= this.#closing.sendAtMs && this.#send.flushed
+    return this.#closing?.due(nowMs) === true && this.#send.flushed
   }
 
   #queueControl(nowMs: number): void {
@@ -394,12 +346,9 @@ export class SessionStream<T> {
     const closing = this.#closing as Closing
     if (closing.answers) {
       this.#phase = 'closed'
-      const close: StreamClose = { reason: teardownReasonName(closing.reason), by: closing.by }
-      return { bytes: this.#teardown(FLAG.FIN_ACK, nowMs), sent: [], effects: [{ kind: 'closed', close }] }
+      return { bytes: this.#teardown(FLAG.FIN_ACK, nowMs), sent: [], effects: [{ kind: 'closed', close: closing.outcome }] }
     }
-    if (closing.tries === 0) closing.limitMs = nowMs + this.#times.teardownLimitMs
-    closing.tries += 1
-    closing.sendAtMs = nowMs + this.#times.teardownRetryMs
+    closing.tried(nowMs)
     return { bytes: this.#teardown(0, nowMs), sent: [], effects: [] }
   }
 
@@ -463,6 +412,7 @@ export class SessionStream<T> {
     this.#lastRec.set(stream, record.counters.rec)
     this.#heardMs = nowMs
     this.#pinged = false
+    this.#probeUntilMs = undefined
     this.#pingOut = false
     try {
       return this.#takeRecord(stream, record, readItems(plaintext), nowMs)
@@ -529,7 +479,7 @@ export class SessionStream<T> {
     const items = this.#send.ack(ack)
     if (items.length === 0) return
     effects.push({ kind: 'acked', items, upTo: this.#send.acked })
-    if (this.#closing !== undefined && this.#closing.tries === 0) this.#closing.limitMs = nowMs + this.#times.teardownLimitMs
+    this.#closing?.progressed(nowMs)
   }
 
   #takeControl(item: Item): void {
@@ -603,24 +553,19 @@ export class SessionStream<T> {
     checkFinal(signed, final, equals)
     this.#peerCheckpoint = final.checkpoint.slice()
     this.#peerFinal = true
-    const sent = this.#closing !== undefined && this.#closing.tries > 0
-    if (record.finAck && !sent) throw new ProtocolError('OUT_OF_ORDER', 'FIN-ACK answers no TEARDOWN')
-    if (sent) {
-      const { reason: own, by } = this.#closing as Closing
+    const mine = this.#closing?.sent === true ? this.#closing : undefined
+    if (mine !== undefined) {
       this.#phase = 'closed'
-      effects.push({ kind: 'closed', close: { reason: teardownReasonName(own), by } })
+      effects.push({ kind: 'closed', close: mine.outcome })
       return effects
     }
+    if (record.finAck) throw new ProtocolError('OUT_OF_ORDER', 'FIN-ACK answers no TEARDOWN')
     if (this.#closing === undefined) {
       this.#phase = 'closing'
-      this.#closing = this.#newClosing(reason, 'peer', nowMs)
+      this.#closing = new Closing({ reason, by: 'peer', times: this.#times, nowMs })
       effects.push({ kind: 'closing', reason: name })
     }
-    this.#closing.answers = true
+    this.#closing.peerClosed()
     return effects
-  }
-
-  #newClosing(reason: number, by: 'local' | 'peer', nowMs: number): Closing {
-    return { reason, by, answers: false, tries: 0, sendAtMs: nowMs, limitMs: nowMs + this.#times.teardownLimitMs }
   }
 }

@@ -34,6 +34,8 @@ export interface Host {
   unhandle(protocol: string): Promise<void>
   /** Called with the PeerId on the first connection and after the last. Returns the unsubscriber. */
   onPeer(listener: (event: { kind: 'connect' | 'disconnect'; peer: string }) => void): () => void
+  /** Called for every connection that opens, with its id as in {@link ConnectionInfo}. Returns the unsubscriber. */
+  onConnection(listener: (connection: { peer: string; id: string }) => void): () => void
   /** Called when our own dialable addresses change. */
   onAddressesChanged(listener: () => void): () => void
   readonly dht: Dht

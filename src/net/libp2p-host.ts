@@ -245,6 +245,12 @@ export class Libp2pHost implements Host {
     return () => this.#peerListeners.delete(listener)
   }
 
+  onConnection(listener: (connection: { peer: string; id: string }) => void): () => void {
+    const opened = ({ detail }: CustomEvent<Connection>) => listener({ peer: detail.remotePeer.toString(), id: detail.id })
+    this.#c.libp2p.addEventListener('connection:open', opened)
+    return () => this.#c.libp2p.removeEventListener('connection:open', opened)
+  }
+
   onAddressesChanged(listener: () => void): () => void {
     this.#addressListeners.add(listener)
     return () => this.#addressListeners.delete(listener)

@@ -2,13 +2,14 @@ import { equals, utf8 } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { type Eid, eidHex } from '../../protocol/identity/eid.ts'
+import type { StreamTimes } from '../../protocol/session/closing.ts'
 import type { ConnectionGuard } from '../../protocol/session/connection-guard.ts'
 import { cookiePairHex } from '../../protocol/session/cookie.ts'
 import { type OwnExchange, settleCrossing } from '../../protocol/session/crossing.ts'
 import { type Established, wipeEstablished } from '../../protocol/session/established.ts'
 import { FRAME, type Header } from '../../protocol/session/header.ts'
 import { type Caller, type Load, type PolicyVerdict, Responder } from '../../protocol/session/responder.ts'
-import { CONTROL_CHANNEL, SessionStream, type StreamTimes } from '../../protocol/session/stream.ts'
+import { CONTROL_CHANNEL, SessionStream } from '../../protocol/session/stream.ts'
 import type { TeardownReason } from '../../protocol/session/teardown.ts'
 import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
@@ -121,6 +122,7 @@ class Sessions implements RunningSessionManager {
   readonly #stopping = new AbortController()
   #cancelTurn: (() => void) | undefined
   #offPeer: (() => void) | undefined
+  #offConnection: (() => void) | undefined
 
   constructor(components: SessionManagerComponents, init: SessionManagerInit) {
     const { clock, random, crypto, agents } = components
@@ -148,8 +150,16 @@ class Sessions implements RunningSessionManager {
     this.#offPeer = this.#c.host.onPeer(({ kind, peer }) => {
       if (kind === 'disconnect') this.#guards.forget(peer)
     })
+    this.#offConnection = this.#c.host.onConnection((connection) => this.#onConnection(connection))
     this.#turnSecrets()
     await this.#c.host.handle(PSS_PROTOCOL, (stream) => this.#serve(stream), { inboundStreamsMax: INBOUND_STREAMS_MAX })
+  }
+
+  /** A process that was killed says no goodbye, but once restarted it dials again: what its old connections carried is asked for at once. */
+  #onConnection({ peer, id }: { peer: string; id: string }): void {
+    for (const session of this.#byCookies.values()) {
+      if (session.peer === peer && session.connectionId !== id) session.probe()
+    }
   }
 
   #turnSecrets(): void {
@@ -465,6 +475,7 @@ class Sessions implements RunningSessionManager {
     const { host, clock } = this.#c
     this.#cancelTurn?.()
     this.#offPeer?.()
+    this.#offConnection?.()
     await host.unhandle(PSS_PROTOCOL)
     const over = Promise.withResolvers<void>()
     const cancel = clock.after(STOP_MS, over.resolve)

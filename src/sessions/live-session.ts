@@ -2,19 +2,14 @@ import { toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { type Eid, eidToDid } from '../../protocol/identity/eid.ts'
+import type { StreamTimes } from '../../protocol/session/closing.ts'
 import type { CookiePair } from '../../protocol/session/cookie.ts'
 import type { Established } from '../../protocol/session/established.ts'
 import { ITEM_KINDS, ITEM_PAYLOAD_BYTES_MAX, isTransaction } from '../../protocol/session/items.ts'
 import { CHANNELS_MAX } from '../../protocol/session/ready.ts'
 import type { Outgoing } from '../../protocol/session/send-side.ts'
-import {
-  CONTROL_CHANNEL,
-  HANDSHAKE_STREAM,
-  SessionStream,
-  type StreamClose,
-  type StreamEffect,
-  type StreamTimes
-} from '../../protocol/session/stream.ts'
+import { CONTROL_CHANNEL, HANDSHAKE_STREAM, SessionStream } from '../../protocol/session/stream.ts'
+import type { StreamClose, StreamEffect } from '../../protocol/session/stream-effects.ts'
 import type { TeardownReason } from '../../protocol/session/teardown.ts'
 import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
@@ -36,6 +31,8 @@ export const UNSERVED_BYTES_MAX = 1_048_576
 export const READY_LIMIT_MS = 10_000
 /** A closed session still answers a repeated TEARDOWN for so long, unless the peer ends the stream before. */
 export const LINGER_MS = 5_000
+/** A peer that is alive answers a ping well within this. */
+export const PROBE_MS = 2_000
 
 /** A wake-up that is overdue because a write is stuck comes no sooner than this. */
 const WAKE_MS_MIN = 20
@@ -177,6 +174,10 @@ export class LiveSession implements Session {
 
   get peer(): string {
     return this.#init.stream.connection.peer
+  }
+
+  get connectionId(): string {
+    return this.#init.stream.connection.id
   }
 
   info(): SessionInfo {
@@ -454,6 +455,14 @@ export class LiveSession implements Session {
       this.#pump()
     })
     this.#timer = { atMs: wakeAtMs, cancel }
+  }
+
+  /** The peer came back on another connection: this one has {@link PROBE_MS} to show that it still carries the session. */
+  probe(): void {
+    if (this.#end !== undefined) return
+    this.#core.probe(this.#init.clock.monotonicMs(), PROBE_MS)
+    this.#pump()
+    this.#arm()
   }
 
   // ── ending ──

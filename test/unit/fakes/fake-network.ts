@@ -189,6 +189,10 @@ export class FakeHost implements Host {
     return () => this.#listeners.delete(listener)
   }
 
+  onConnection(): () => void {
+    return () => {}
+  }
+
   onAddressesChanged(listener: () => void): () => void {
     this.#addressListeners.add(listener)
     return () => this.#addressListeners.delete(listener)

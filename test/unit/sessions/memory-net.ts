@@ -238,6 +238,13 @@ export class MemoryHost implements Host {
     return () => this.peerListeners.delete(listener)
   }
 
+  readonly connectionListeners = new Set<(connection: { peer: string; id: string }) => void>()
+
+  onConnection(listener: (connection: { peer: string; id: string }) => void): () => void {
+    this.connectionListeners.add(listener)
+    return () => this.connectionListeners.delete(listener)
+  }
+
   onAddressesChanged(): () => void {
     return () => {}
   }

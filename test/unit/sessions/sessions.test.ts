@@ -264,6 +264,29 @@ describe('the end of a session', () => {
     expect(done).toBe(true)
   })
 
+  it('[F056] a killed peer that dials again makes its old session prove itself: lost after 2 s, kept where it answers', async () => {
+    const pair = await Pair.create()
+    const session = await pair.open()
+    const dialledAgain = () => {
+      for (const listener of (pair.a.host as MemoryHost).connectionListeners) listener({ peer: pair.b.host.peer, id: 'another connection' })
+    }
+    dialledAgain()
+    await settle()
+    pair.clock.advance(2_500)
+    await settle()
+    expect(session.info().state).toBe('established')
+
+    for (const { b } of pair.net.streams) b.write = () => new Promise(() => {})
+    const sent = expect(session.send(1, A2A, text('to the one before'))).rejects.toMatchObject({
+      code: 'SESSION_LOST',
+      data: { outcome: 'unknown' }
+    })
+    dialledAgain()
+    await settle()
+    pair.clock.advance(2_500)
+    await sent
+  })
+
   it('a record that does not open ends the session, not the connection', async () => {
     const pair = await Pair.create()
     const session = await pair.open()
