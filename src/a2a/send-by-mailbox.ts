@@ -5,10 +5,11 @@ import type { Eid } from '../../protocol/identity/eid.ts'
 import { depositObject } from '../delivery/mailbox-client.ts'
 import type { OutgoingObjects } from '../delivery/outgoing.ts'
 import { refusalOfMailbox } from '../delivery/queue-refusal.ts'
+import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { SessionManager } from '../sessions/session.ts'
-import type { Locators } from '../spaces/spaces.ts'
+import type { Locators, LocatorView } from '../spaces/spaces.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 import { type KeepAsleep, messageIdOf, requestPlaintext } from './keep-asleep.ts'
 import { DeliveryRefused } from './local-a2a.ts'
@@ -45,12 +46,31 @@ export async function sendByMailbox(
   return outcomeOfRefusal(new DeliveryRefused(refusal), { to, message })
 }
 
+/** What a deposit may meet when the peer's process is a new one; the same bytes once more do no harm. */
+const PEER_GONE: ReadonlySet<string> = new Set(['SESSION_LOST', 'SESSION_CLOSED', 'RECEIPT_TIMEOUT', 'DIAL_FAILED', 'HANDSHAKE_FAILED'])
+
+/** A session or an address that no longer stands is replaced once, through the newest locator. */
 async function depositRemote(
-  { locators, sessions, outgoing, crypto, clock }: MailboxSendComponents,
+  components: MailboxSendComponents,
+  input: { from: LocalAgent; to: Eid; params: JsonObject },
+  options: { signal?: AbortSignal }
+): Promise<DeliveryRefused['refusal']> {
+  const locator = await components.locators.resolve(input.to, options)
+  try {
+    return await depositAt(components, locator, input, options)
+  } catch (error) {
+    if (!(error instanceof RookeryError) || !PEER_GONE.has(error.code) || options.signal?.aborted === true) throw error
+    const newest = await components.locators.resolve(input.to, { ...options, fresh: true })
+    return await depositAt(components, newest, input, options)
+  }
+}
+
+async function depositAt(
+  { sessions, outgoing, crypto, clock }: MailboxSendComponents,
+  locator: LocatorView,
   { from, to, params }: { from: LocalAgent; to: Eid; params: JsonObject },
   options: { signal?: AbortSignal }
 ): Promise<DeliveryRefused['refusal']> {
-  const locator = await locators.resolve(to, options)
   const session = await sessions.open(from, to, locator.address, options)
   const sealed = await outgoing.seal({
     from,

@@ -1,4 +1,5 @@
 import { ProtocolError } from '../../protocol/errors.ts'
+import { A2aError, rookeryErrorOf } from '../a2a/a2a-error.ts'
 import { type ErrorKind, RookeryError, type RookeryErrorJson } from '../errors.ts'
 
 /** Protocol codes that a caller's own argument causes, with what to do about it; any other came from a peer's bytes. */
@@ -12,6 +13,7 @@ const CALLER_REMEDIES: Partial<Record<string, string>> = {
 /** Any thrown value in the form that crosses the control API: stacks and causes stay here. */
 export function errorJson(error: unknown): RookeryErrorJson {
   if (error instanceof RookeryError) return error.toJSON()
+  if (error instanceof A2aError) return rookeryErrorOf(error).toJSON()
   if (error instanceof ProtocolError) {
     const remedy = CALLER_REMEDIES[error.code]
     const kind: ErrorKind = remedy === undefined ? 'refused' : 'usage'
