@@ -9,15 +9,15 @@ export function renderHtml(report: SimReport): string {
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>${escape(report.scenario)}, ${report.nodes} nodes, seed ${report.seed}</title>
+<title>${escaped(report.scenario)}, ${report.nodes} nodes, seed ${report.seed}</title>
 <style>${STYLE}</style>
 </head>
 <body>
 <main>
 <header>
-<h1>${escape(report.scenario)} <span class="verdict ${report.success ? 'good' : 'bad'}">${report.success ? 'passed' : 'failed'}</span></h1>
-<p class="lead">${escape(report.description)}</p>
-<p>${report.nodes} real nodes on the ${report.transport} transport, seed ${report.seed}, ${escape(report.startedAt)}; ${seconds(report.wallMs)} on ${report.machine.cores} cores.</p>
+<h1>${escaped(report.scenario)} <span class="verdict ${report.success ? 'good' : 'bad'}">${report.success ? 'passed' : 'failed'}</span></h1>
+<p class="lead">${escaped(report.description)}</p>
+<p>${report.nodes} real nodes on the ${report.transport} transport, seed ${report.seed}, ${escaped(report.startedAt)}; ${seconds(report.wallMs)} on ${report.machine.cores} cores.</p>
 ${report.latencyValid ? '' : '<p class="warning">The machine was the bottleneck (its event loop was saturated): latencies below measure this machine, not a network. Counts, hops and success stand.</p>'}
 </header>
 <section class="tiles" aria-label="Summary">
@@ -64,9 +64,15 @@ ${table(
   'The machine',
   ['measure', 'value'],
   [
-    ['event loop delay, median / p99 / longest', `${report.eventLoop.delayP50Ms} / ${report.eventLoop.delayP99Ms} / ${report.eventLoop.delayMaxMs} ms`],
+    [
+      'event loop delay, median / p99 / longest',
+      `${report.eventLoop.delayP50Ms} / ${report.eventLoop.delayP99Ms} / ${report.eventLoop.delayMaxMs} ms`
+    ],
     ['event loop utilization', `${(report.eventLoop.utilization * 100).toFixed(0)} %`],
-    ['memory before, booted, highest', `${mebibytes(report.memory.rssBytesBefore)}, ${mebibytes(report.memory.rssBytesBooted)}, ${mebibytes(report.memory.rssBytesMax)} MiB`],
+    [
+      'memory before, booted, highest',
+      `${mebibytes(report.memory.rssBytesBefore)}, ${mebibytes(report.memory.rssBytesBooted)}, ${mebibytes(report.memory.rssBytesMax)} MiB`
+    ],
     ['Node', report.machine.node],
     ['platform', report.machine.platform]
   ]
@@ -81,7 +87,7 @@ ${
         report.failures.map((one) => [one.what, String(one.node), one.code, one.message])
       )
 }
-<p>The same again: <code>${escape(report.replay)}</code></p>
+<p>The same again: <code>${escaped(report.replay)}</code></p>
 </section>
 </main>
 </body>
@@ -109,7 +115,7 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 `
 
 function tile(title: string, value: string, detail: string): string {
-  return `<div class="tile"><small>${escape(title)}</small><b>${escape(value)}</b><small>${escape(detail)}</small></div>`
+  return `<div class="tile"><small>${escaped(title)}</small><b>${escaped(value)}</b><small>${escaped(detail)}</small></div>`
 }
 
 const WIDTH = 480
@@ -119,13 +125,13 @@ const BOTTOM = 24
 
 function chart(title: string, data: Distribution): string {
   const caption = `median ${number(data.p50)}, p90 ${number(data.p90)}, p99 ${number(data.p99)}, longest ${number(data.max)} ${data.unit}; ${data.count} samples`
-  if (data.count === 0) return `<figure><h3>${escape(title)}</h3><p>no samples</p></figure>`
+  if (data.count === 0) return `<figure><h3>${escaped(title)}</h3><p>no samples</p></figure>`
   const most = Math.max(...data.bins.map((bin) => bin.count))
   const step = (WIDTH - LEFT) / data.bins.length
   const bars = data.bins
     .map((bin, i) => {
       const height = (bin.count / most) * (HEIGHT - BOTTOM - 12)
-      return `<rect x="${(LEFT + i * step + 1).toFixed(1)}" y="${(HEIGHT - BOTTOM - height).toFixed(1)}" width="${Math.max(1, step - 2).toFixed(1)}" height="${height.toFixed(1)}"><title>${number(bin.from)} to ${number(bin.to)} ${escape(data.unit)}: ${bin.count}</title></rect>`
+      return `<rect x="${(LEFT + i * step + 1).toFixed(1)}" y="${(HEIGHT - BOTTOM - height).toFixed(1)}" width="${Math.max(1, step - 2).toFixed(1)}" height="${height.toFixed(1)}"><title>${number(bin.from)} to ${number(bin.to)} ${escaped(data.unit)}: ${bin.count}</title></rect>`
     })
     .join('')
   const every = Math.ceil(data.bins.length / 6)
@@ -133,14 +139,14 @@ function chart(title: string, data: Distribution): string {
     .filter((_, i) => i % every === 0)
     .map((bin, i) => `<text x="${(LEFT + i * every * step).toFixed(1)}" y="${HEIGHT - 8}">${number(bin.from)}</text>`)
     .join('')
-  return `<figure><h3>${escape(title)}</h3>
-<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${escape(`Histogram of ${title.toLowerCase()}: ${caption}`)}"><line x1="${LEFT}" y1="${HEIGHT - BOTTOM}" x2="${WIDTH}" y2="${HEIGHT - BOTTOM}"/>${bars}${labels}<text x="0" y="16">${most}</text><text x="${WIDTH}" y="${HEIGHT - 8}" text-anchor="end">${escape(data.unit)}</text></svg>
-<figcaption><small>${escape(caption)}</small></figcaption></figure>`
+  return `<figure><h3>${escaped(title)}</h3>
+<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${escaped(`Histogram of ${title.toLowerCase()}: ${caption}`)}"><line x1="${LEFT}" y1="${HEIGHT - BOTTOM}" x2="${WIDTH}" y2="${HEIGHT - BOTTOM}"/>${bars}${labels}<text x="0" y="16">${most}</text><text x="${WIDTH}" y="${HEIGHT - 8}" text-anchor="end">${escaped(data.unit)}</text></svg>
+<figcaption><small>${escaped(caption)}</small></figcaption></figure>`
 }
 
 function table(title: string, head: string[], rows: string[][]): string {
-  const line = (cells: string[], tag: string) => `<tr>${cells.map((cell) => `<${tag}>${escape(cell)}</${tag}>`).join('')}</tr>`
-  return `<div class="panel"><h3>${escape(title)}</h3><table><thead>${line(head, 'th')}</thead><tbody>${rows.map((row) => line(row, 'td')).join('')}</tbody></table></div>`
+  const line = (cells: string[], tag: string) => `<tr>${cells.map((cell) => `<${tag}>${escaped(cell)}</${tag}>`).join('')}</tr>`
+  return `<div class="panel"><h3>${escaped(title)}</h3><table><thead>${line(head, 'th')}</thead><tbody>${rows.map((row) => line(row, 'td')).join('')}</tbody></table></div>`
 }
 
 function number(value: number): string {
@@ -155,6 +161,6 @@ function mebibytes(bytes: number): string {
   return Math.round(bytes / 1_048_576).toString()
 }
 
-function escape(text: string): string {
+function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;').replaceAll("'", '&#39;')
 }

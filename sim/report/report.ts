@@ -1,3 +1,5 @@
+import type { EventLoopFigures } from '../engine/machine-watch.ts'
+import type { Failure, Phase } from '../engine/run-log.ts'
 import type { Distribution } from './distribution.ts'
 
 /** What a run writes as `report.json`; times in milliseconds, sizes in bytes. */
@@ -11,16 +13,34 @@ export interface SimReport {
   startedAt: string
   wallMs: number
   machine: { cores: number; node: string; platform: string }
-  phases: { name: string; ms: number }[]
+  phases: Phase[]
   memory: { rssBytesBefore: number; rssBytesBooted: number; rssBytesMax: number; bytesPerNode: number }
-  eventLoop: { delayP50Ms: number; delayP99Ms: number; delayMaxMs: number; utilization: number }
+  /** over the phases whose latencies are told: searches and sessions */
+  eventLoop: EventLoopFigures
   /** false where the machine, not the network, set the pace: latencies then say nothing about a network */
   latencyValid: boolean
   join: { wanted: number; joined: number; latencyMs: Distribution }
-  discovery: { searches: number; succeeded: number; successRate: number; latencyMs: Distribution; hops: Distribution; membersFound: Distribution }
-  sessions: { wanted: number; opened: number; handshakeMs: Distribution }
+  discovery: {
+    searches: number
+    succeeded: number
+    /** 0 to 1: searches that found a member */
+    successRate: number
+    /** members there were to find, and the part of them that all searches together found */
+    members: number
+    recall: number
+    latencyMs: Distribution
+    /** RPCs in a row to the registrar found last, in the longest look-up of a search */
+    hops: Distribution
+    membersFound: Distribution
+  }
+  sessions: { wanted: number; opened: number; handshakeMs: Distribution; roundTripMs: Distribution }
+  /** sent on negotiated streams; what carries the streams is not in it */
   messages: { perNode: Distribution; bytesPerNode: Distribution; byProtocol: { protocol: string; messages: number; bytes: number }[] }
-  failures: { what: string; node: number; code: string; message: string }[]
+  failures: Failure[]
+  /** failures in all; the list holds the first hundred */
+  failuresCount: number
+  /** ended before its plan was done */
+  interrupted: boolean
   success: boolean
   /** runs the same again */
   replay: string

@@ -61,6 +61,11 @@ export class Output {
     else this.#spinner.text = text
   }
 
+  /** Where a progress bar may be drawn; undefined where people do not watch. */
+  get terminal(): NodeJS.WritableStream | undefined {
+    return !this.json && this.#streams.stderr.isTTY === true ? this.#streams.stderr : undefined
+  }
+
   /** Ends the progress line. */
   done(): void {
     this.#spinner?.stop()

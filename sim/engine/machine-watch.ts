@@ -1,0 +1,89 @@
+import { availableParallelism } from 'node:os'
+import { type EventLoopUtilization, monitorEventLoopDelay, performance } from 'node:perf_hooks'
+import { systemClock } from '../../src/platform/clock.ts'
+
+/** Between two looks at the process's memory */
+const RSS_EVERY_MS = 100
+/** The timer whose lateness is the loop's delay */
+const DELAY_RESOLUTION_MS = 5
+/** Above either, what took long took long because this process had no time for it (F107). */
+const UTILIZATION_MAX = 0.85
+const DELAY_P99_MAX_MS = 50
+
+export interface EventLoopFigures {
+  delayP50Ms: number
+  delayP99Ms: number
+  delayMaxMs: number
+  /** 0 to 1 */
+  utilization: number
+}
+
+/** Whether the machine set the pace, so that latencies say nothing about a network. */
+export function isSaturated({ utilization, delayP99Ms }: EventLoopFigures): boolean {
+  return utilization > UTILIZATION_MAX || delayP99Ms > DELAY_P99_MAX_MS
+}
+
+/** Memory of the process over the run, and how busy its event loop is while something is measured. */
+export class MachineWatch {
+  readonly rssBytesBefore = process.memoryUsage.rss()
+  #rssBytesMax = this.rssBytesBefore
+  #cancel: () => void = () => {}
+
+  constructor() {
+    this.#look()
+  }
+
+  #look(): void {
+    this.rssBytes()
+    this.#cancel = systemClock.after(RSS_EVERY_MS, () => this.#look())
+  }
+
+  rssBytes(): number {
+    const now = process.memoryUsage.rss()
+    this.#rssBytesMax = Math.max(this.#rssBytesMax, now)
+    return now
+  }
+
+  get rssBytesMax(): number {
+    return this.#rssBytesMax
+  }
+
+  /** Begins to watch the loop; the figures are of the time until they are asked for. */
+  eventLoop(): LoopWatch {
+    return new LoopWatch()
+  }
+
+  stop(): void {
+    this.#cancel()
+  }
+}
+
+export class LoopWatch {
+  readonly #delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS })
+  readonly #since: EventLoopUtilization = performance.eventLoopUtilization()
+
+  constructor() {
+    this.#delay.enable()
+  }
+
+  /** Ends the watch. */
+  figures(): EventLoopFigures {
+    this.#delay.disable()
+    const { utilization } = performance.eventLoopUtilization(this.#since)
+    return {
+      delayP50Ms: latenessMs(this.#delay.percentile(50)),
+      delayP99Ms: latenessMs(this.#delay.percentile(99)),
+      delayMaxMs: latenessMs(this.#delay.max),
+      utilization: Math.round(utilization * 1_000) / 1_000
+    }
+  }
+}
+
+/** The histogram holds the whole time between two calls of its timer, in ns. */
+function latenessMs(intervalNs: number): number {
+  return Math.max(0, Math.round((intervalNs / 1e6 - DELAY_RESOLUTION_MS) * 10) / 10)
+}
+
+export function machine(): { cores: number; node: string; platform: string } {
+  return { cores: availableParallelism(), node: process.version, platform: `${process.platform} ${process.arch}` }
+}

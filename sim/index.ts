@@ -1,0 +1,7 @@
+export type { EventLoopFigures } from './engine/machine-watch.ts'
+export type { Failure, Phase, Progress } from './engine/run-log.ts'
+export type { Distribution } from './report/distribution.ts'
+export { renderHtml } from './report/html.ts'
+export type { SimReport } from './report/report.ts'
+export { type RunOptions, runScenario, SEED_MAX, scenarios } from './run-scenario.ts'
+export type { Scenario } from './scenarios/scenario.ts'
