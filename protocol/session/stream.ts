@@ -12,7 +12,7 @@ import { CHANNELS_MAX, checkReadyAgrees, decodeReady, encodeReady } from './read
 import { ReceiveSide } from './receive-side.ts'
 import { NO_HASH, RECORD_OVERHEAD_BYTES, type RecordType, readRecord, type SealedRecord, sealRecord } from './record.ts'
 import { type Outgoing, SendSide } from './send-side.ts'
-import type { OutgoingFrame, StreamClose, StreamEffect } from './stream-effects.ts'
+import type { OutgoingFrame, StreamEffect } from './stream-effects.ts'
 import { checkFinal, decodeTeardown, encodeTeardown, TEARDOWN_REASONS, type TeardownReason, teardownReasonName } from './teardown.ts'
 import { generationOf, REKEY_LIMITS, ReceiveKeys, type RekeyLimits, recordNonce, SendKeys } from './traffic-keys.ts'
 import { decodeWindow, encodeWindow } from './window.ts'
@@ -238,7 +238,7 @@ export class SessionStream<T> {
     const silenceMs = this.#heardMs + (this.#pinged ? this.#times.lostAfterMs : this.#times.pingAfterMs)
     const heardByMs = Math.min(silenceMs, this.#probeUntilMs ?? Number.POSITIVE_INFINITY)
     if (this.#closing === undefined) return heardByMs
-    return Math.min(heardByMs, this.#closing.limitMs, this.#send.flushed ? this.#closing.sendAtMs : Number.POSITIVE_INFINITY)
+    return Math.min(heardByMs, this.#closing.wakeAtMs(this.#send.flushed))
   }
 
   tick(nowMs: number): StreamEffect<T>[] {

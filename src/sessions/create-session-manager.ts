@@ -239,8 +239,13 @@ class Sessions implements RunningSessionManager {
       const winner = await Promise.race([own, givenWay])
       return winner === 'gave-way' ? await theirs.session : winner
     } catch (error) {
-      if (error instanceof RookeryError && error.data?.reason === 'superseded') return await theirs.session
-      throw error
+      if (!isSuperseded(error)) throw error
+      try {
+        return await theirs.session
+      } catch {
+        // the peer held on to a session that we no longer have: after 10 s it lets it go (wire.md §6, "Both open or resume at once")
+        return await this.#exchange(from, to, address, deadline)
+      }
     } finally {
       theirs.dispose()
     }
@@ -486,6 +491,10 @@ class Sessions implements RunningSessionManager {
     for (const session of [...this.#byCookies.values()]) session.lose(stopped())
     this.#responder.stop()
   }
+}
+
+function isSuperseded(error: unknown): boolean {
+  return error instanceof RookeryError && error.data?.reason === 'superseded'
 }
 
 function pairKey(local: Eid, remote: Eid): PairKey {

@@ -453,6 +453,23 @@ describe('opening under load, refusal and attack', () => {
     expect(pair.b.manager.list().map(({ id }) => id)).toEqual([session.info().id])
   })
 
+  it('a restarted peer is let in after 10 s where the other side still holds a young session of its own', async () => {
+    for (const seeds of [
+      [0xa1, 0xb2],
+      [0xb2, 0xa1]
+    ] as [number, number][]) {
+      const pair = await Pair.create({ seeds })
+      const stale = await pair.openBack() // B's own exchange
+      const restarted = await nodeOn(new MemoryHost(pair.net, 1), pair.clock, [pair.agentA], {}, 9)
+      const opening = restarted.manager.open(pair.agentA, pair.agentB.eid, { peer: pair.b.host.peer, addrs: [] })
+      await settle()
+      pair.clock.advance(10_000)
+      const session = await opening
+      expect(await stale.closed).toEqual({ reason: 'superseded' })
+      expect(pair.b.manager.list().map(({ id }) => id)).toEqual([session.info().id])
+    }
+  })
+
   it("a stream with another peer's cookies is dropped and the session goes on", async () => {
     const pair = await Pair.create()
     const session = await pair.open()
