@@ -280,6 +280,8 @@ class HttpEdge implements A2aEdge {
     const wait = await local.admit(agent, { principal, method, params }, ({ retryAfterSec }) =>
       keep({ from, to: agent, params, retryAfterSec })
     )
+    // An older caller whose message became a task meanwhile has no way to read it here.
+    checkVersion(parameters)
     const caller = new Caller({ principal, door: 'a2a-http', params, wait, signal: this.#gone(res) })
     if (parameters.extensions.includes(OFFLINE_DELIVERY_EXTENSION_URI) && declares(local.card(agent), OFFLINE_DELIVERY_EXTENSION_URI)) {
       res.setHeader('A2A-Extensions', OFFLINE_DELIVERY_EXTENSION_URI)

@@ -88,7 +88,10 @@ class SessionAgents implements RemoteAgents {
       if (err.reason !== 'AGENT_UNREACHABLE' && !isLoss(err)) throw err
       const newest = await this.#components.locators.resolve(to, { signal, fresh: true }).catch(() => locator)
       if (err.reason === 'AGENT_UNREACHABLE' && newest.gen === locator.gen) throw err
-      return await this.#callAt(newest, from, to, request, signal)
+      return await this.#callAt(newest, from, to, request, signal).catch((again) => {
+        // Nothing was sent the second time, so what became of the first stays unknown.
+        throw isLoss(err) && again instanceof A2aError && again.reason === 'AGENT_UNREACHABLE' ? err : again
+      })
     }
   }
 

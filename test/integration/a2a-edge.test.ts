@@ -321,6 +321,7 @@ describe('versions (contract, cases 1 and 2)', () => {
     ] as const
     for (const [version, query] of refused) {
       const { status, body } = await call(version, query)
+      expect(JSON.parse(body).error.data[0].metadata.supported).toBe('1.0')
       expect([status, JSON.parse(body).error.code, JSON.parse(body).error.data[0].reason]).toEqual([200, -32009, 'VERSION_NOT_SUPPORTED'])
     }
     expect((await running.todos.list({ agent: ANNA.eidHex })).todos.length).toBe(made)

@@ -312,6 +312,9 @@ describe('a remote agent behind the caller’s own edge', () => {
     expect(again.status).toBe(503)
     expect((await node.queue.usage(bert.eidHex)).messages).toBe(1)
     expect(caller.outgoing.usage().objects).toBe(1)
+    const kept = await caller.outgoing.get(`${ANNA.eidHex}/${bert.eidHex}/${record?.objectId}`)
+    expect(kept?.object).toEqual(record?.object)
+    expect(kept?.receipt?.length).toBeGreaterThan(64)
     expect(near.peer.received.filter(({ channel }) => channel === MAILBOX_CHANNEL)).toHaveLength(2)
 
     bert.reachability = { mode: 'always_on' }
