@@ -10,6 +10,7 @@ import { serveA2a } from './a2a/pss-binding.ts'
 import { createRemoteAgents } from './a2a/remote.ts'
 import { sendByMailbox } from './a2a/send-by-mailbox.ts'
 import { type SendOutcome, sendMessage } from './a2a/send-message.ts'
+import { helloControl } from './api/control-client.ts'
 import { parseConfig } from './config/load.ts'
 import { type Config, type ConfigInput, DEFAULT_HTTP_PORT, DEFAULT_P2P_PORT } from './config/schema.ts'
 import { nodeCrypto } from './crypto/node-crypto.ts'
@@ -43,7 +44,7 @@ import { createSpaces } from './spaces/create-spaces.ts'
 import { recordRules } from './spaces/record-rules.ts'
 import { createRegistry, type Registry } from './spaces/registry.ts'
 import type { Locators, PublishOptions, Spaces } from './spaces/spaces.ts'
-import { removeLockFile } from './store/lock-file.ts'
+import { holderOf, removeLockFile } from './store/lock-file.ts'
 import { openStore } from './store/open-store.ts'
 import { bringToSchema } from './store/schema-version.ts'
 import { Store } from './store/store.ts'
@@ -58,6 +59,7 @@ export const STOP_MS_MAX = 4_500
 const MAINTENANCE_MS = 10 * 60_000
 /** How long a caller that changed an agent waits for the new locator to be stored; it goes on in the background. */
 const PUBLISH_WAIT_MS = 5_000
+const HOLDER_ANSWER_MS = 1_000
 const SEND_WAIT_DEFAULT_MS = 30_000
 
 /** What a program may put in place of the real thing: tests, simulations, other key stores. */
@@ -125,7 +127,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const go = () => signal?.throwIfAborted()
   go()
   const key = nodeKey(config, overrides, base)
-  const store = await openNodeStore(config, overrides, closing)
+  const store = await openNodeStore(config, overrides, base, closing)
   go()
   const components = { ...base, store }
   const agents = await Agents.open({ ...components, storage: agentStorage(config, base) }, config.agents)
@@ -174,7 +176,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   })
   await node.begin()
   go()
-  if (config.http.enabled && overrides.http !== 'off') await node.openEdge(ports)
+  if (config.http.enabled && overrides.http !== 'off') await node.openEdge(ports, signal)
   go()
   logger.child('node').info({ peer: key.peer, addresses: host.addresses() }, 'the node is up')
   return node
@@ -225,12 +227,12 @@ function agentStorage(config: Config, { crypto, random }: Base): AgentStorage {
   return config.dataDir === undefined ? new AgentMemory() : new AgentFiles(config.dataDir, { crypto, random })
 }
 
-async function openNodeStore(config: Config, overrides: NodeOverrides, closing: Closing): Promise<Store> {
+async function openNodeStore(config: Config, overrides: NodeOverrides, { clock }: Base, closing: Closing): Promise<Store> {
   const software = `rookery ${version}`
   const { dataDir } = config
   if (overrides.level === undefined) {
     if (dataDir === undefined) throw new TypeError('a node without a data directory needs a level')
-    const store = await openStore(dataDir, { software })
+    const store = await openStore(dataDir, { software, holder: (dir) => holderBy(dir, clock) })
     closing.push('store', 1_500, async () => {
       removeLockFile(dataDir)
       await store.close()
@@ -241,6 +243,19 @@ async function openNodeStore(config: Config, overrides: NodeOverrides, closing: 
   closing.push('store', 1_500, () => store.close())
   await bringToSchema(store, { software })
   return store
+}
+
+/** Who runs on the directory: by start time of its process, else by who answers at its control channel. */
+async function holderBy(dataDir: string, clock: Clock): Promise<{ pid: number; startedAtMs: number } | undefined> {
+  const patience = new AbortController()
+  const cancel = clock.after(HOLDER_ANSWER_MS, () => patience.abort())
+  try {
+    return holderOf(dataDir) ?? (await helloControl(dataDir, { signal: patience.signal }))
+  } catch {
+    return undefined
+  } finally {
+    cancel()
+  }
 }
 
 async function openHost(
@@ -423,7 +438,7 @@ export class RookeryNode {
   }
 
   /** Opens the A2A edge. @throws RookeryError `PORT_IN_USE` */
-  async openEdge(ports: PortMemory): Promise<void> {
+  async openEdge(ports: PortMemory, signal?: AbortSignal): Promise<void> {
     const { config, agents, crypto, logger, closing, clock, queue, outgoing } = this.#parts
     const { http } = config
     const open = (port: number) =>
@@ -445,7 +460,7 @@ export class RookeryNode {
         }
       )
     const { port: byHand } = http
-    if (byHand !== undefined) this.#edge = await openOnGivenPort(clock, () => open(byHand), { signal: this.#stopping.signal })
+    if (byHand !== undefined) this.#edge = await openOnGivenPort(clock, () => open(byHand), { signal })
     else {
       const remembered = await ports.get('http')
       const near = Array.from({ length: 10 }, (_, i) => DEFAULT_HTTP_PORT + i)

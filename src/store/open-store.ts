@@ -8,17 +8,25 @@ import { Store } from './store.ts'
 
 export const STORE_DIR = 'store'
 
+export interface Holder {
+  pid: number
+  startedAtMs: number
+}
+/** Who runs on a data directory, as far as that can be checked. */
+export type HolderOf = (dataDir: string) => Holder | undefined | Promise<Holder | undefined>
+
 /**
  * Opens the one LevelDB of a data directory and brings it to this software's schema.
  * @throws RookeryError `DATA_DIR_IN_USE` (names the holder where it is known), `DATA_DIR_UNUSABLE`, `STORE_CORRUPT`, `SCHEMA_NEWER`
  */
-export async function openStore(dataDir: string, options: { software: string }): Promise<Store> {
+export async function openStore(dataDir: string, options: { software: string; holder?: HolderOf }): Promise<Store> {
   const path = join(dataDir, STORE_DIR)
   makePrivateDir(path)
   const level = new Level<string, Uint8Array>(path, { keyEncoding: 'utf8', valueEncoding: 'view' })
   try {
     await level.open()
   } catch (error) {
+    if (isLocked(error)) throw inUse(dataDir, await (options.holder ?? holderOf)(dataDir), error)
     throw openError(dataDir, error)
   }
   const store = new Store(level)
@@ -31,11 +39,14 @@ export async function openStore(dataDir: string, options: { software: string }):
   return store
 }
 
+function isLocked(error: unknown): boolean {
+  return (error as { cause?: { code?: string } }).cause?.code === 'LEVEL_LOCKED'
+}
+
 function openError(dataDir: string, error: unknown): RookeryError {
   const cause = (error as { cause?: { code?: string; message?: string } }).cause
   const code = cause?.code ?? (error as { code?: string }).code
   const text = cause?.message ?? (error instanceof Error ? error.message : String(error))
-  if (code === 'LEVEL_LOCKED') return inUse(dataDir, error)
   if (
     code === 'LEVEL_CORRUPTION' ||
     /corrupt|checksum|not an sstable|missing files|No such file|does not exist \(create_if_missing|CURRENT file/i.test(text)
@@ -58,8 +69,7 @@ function openError(dataDir: string, error: unknown): RookeryError {
   return unusable(join(dataDir, STORE_DIR), Object.assign(new Error(text, { cause: error }), { code: io }))
 }
 
-function inUse(dataDir: string, cause: unknown): RookeryError {
-  const holder = holderOf(dataDir)
+function inUse(dataDir: string, holder: Holder | undefined, cause: unknown): RookeryError {
   const who =
     holder === undefined
       ? 'another process'

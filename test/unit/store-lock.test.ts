@@ -52,6 +52,17 @@ describe('opening the store', () => {
     await (await openStore(dir, { software })).close()
   })
 
+  it('a second time asks who answers where no start time is known, and else names nobody [F091]', async () => {
+    const store = await openStore(dir, { software })
+    const known = await refusal(openStore(dir, { software, holder: async () => ({ pid: 4_711, startedAtMs: 0 }) }))
+    expect(known).toMatchObject({ code: 'DATA_DIR_IN_USE', data: { pid: 4_711, startedAtMs: 0 } })
+    writeFileSync(join(dir, 'node.json'), JSON.stringify({ pid: 1, startedAtMs: 5, socket: '/x' }))
+    const unknown = await refusal(openStore(dir, { software }))
+    expect(unknown.message).toContain('another process')
+    expect(unknown.data).toBeUndefined()
+    await store.close()
+  })
+
   it('that is damaged is refused with a remedy, and never replaced', async () => {
     const store = await openStore(dir, { software })
     await store.close()
