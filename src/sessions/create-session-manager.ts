@@ -1,8 +1,6 @@
 import { equals, utf8 } from '../../protocol/bytes.ts'
-import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { type Eid, eidHex } from '../../protocol/identity/eid.ts'
-import type { StreamTimes } from '../../protocol/session/closing.ts'
 import type { ConnectionGuard } from '../../protocol/session/connection-guard.ts'
 import { cookiePairHex } from '../../protocol/session/cookie.ts'
 import { type OwnExchange, settleCrossing } from '../../protocol/session/crossing.ts'
@@ -14,10 +12,8 @@ import type { TeardownReason } from '../../protocol/session/teardown.ts'
 import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { ByteStream } from '../net/byte-stream.ts'
-import type { Host, PeerAddress } from '../net/host.ts'
-import type { Clock } from '../platform/clock.ts'
+import type { PeerAddress } from '../net/host.ts'
 import type { Logger } from '../platform/logger.ts'
-import type { Random } from '../platform/random.ts'
 import { ConnectionGuards } from './connection-guards.ts'
 import { Deadline } from './deadline.ts'
 import { readSessionFrame } from './frame-reader.ts'
@@ -25,8 +21,19 @@ import { HandshakeBudget } from './handshake-budget.ts'
 import { initiate } from './initiate.ts'
 import { LiveSession } from './live-session.ts'
 import { peerIds } from './peer-bytes.ts'
-import type { Session, SessionInfo, SessionManager } from './session.ts'
-import { sessionError } from './session-errors.ts'
+import type { Session, SessionInfo } from './session.ts'
+import { openingFailed, sessionError } from './session-errors.ts'
+import type { RunningSessionManager, SessionManagerComponents, SessionManagerHeld, SessionManagerInit } from './settings.ts'
+import { withSignal } from './with-signal.ts'
+
+export type {
+  RunningSessionManager,
+  SessionAgents,
+  SessionManagerComponents,
+  SessionManagerHeld,
+  SessionManagerInit,
+  SessionPolicy
+} from './settings.ts'
 
 export const PSS_PROTOCOL = '/rookery/pss/1.0.0'
 /** The first frame of a stream is due within this. */
@@ -38,50 +45,6 @@ export const STOP_MS = 3_000
 /** A caller whose exchange gave way waits so long for the peer's. */
 const CROSSING_WAIT_MS = 10_000
 const OPEN_STREAM_MS = 10_000
-
-export interface SessionAgents {
-  byEid(eid: Eid): LocalAgent | undefined
-  list(): readonly LocalAgent[]
-}
-
-/** Who may hold a session with one of our agents; asked when the caller has proved its EID. */
-export type SessionPolicy = (caller: { local: LocalAgent; remote: Eid }) => { admit: true } | { admit: false; reason: TeardownReason }
-
-export interface SessionManagerComponents {
-  host: Host
-  clock: Clock
-  random: Random
-  crypto: CryptoProvider
-  logger: Logger
-  agents: SessionAgents
-  policy?: SessionPolicy
-}
-
-export interface SessionManagerInit {
-  /** sessions at once, both roles; above it a caller is asked to wait, then refused. Default 1,000 */
-  sessionsMax?: number
-  /** handshakes that a caller gets without RETRY, a second; default 100 */
-  handshakesPerSecond?: number
-  /** and in a burst; default 200 */
-  handshakesBurst?: number
-  /** what RETRY asks a caller to wait while the node is full; default 2 */
-  fullWaitSeconds?: number
-  /** liveness and teardown times, for tests */
-  times?: StreamTimes
-}
-
-/** What the manager holds that peers can grow, for metrics and tests. */
-export interface SessionManagerHeld {
-  sessions: number
-  pendingHandshakes: number
-  ownExchanges: number
-  spentPairs: number
-  guardedConnections: number
-}
-
-export interface RunningSessionManager extends SessionManager {
-  held(): SessionManagerHeld
-}
 
 type PairKey = string
 
@@ -507,40 +470,4 @@ function late(): ProtocolError {
 
 function stopped(): RookeryError {
   return sessionError('SESSION_CLOSED', 'the node is stopping', { data: { reason: 'shutdown' } })
-}
-
-/** What `open` says of an exchange that ended between ACK and the peer's READY. */
-function openingFailed(cause: unknown, { reason }: { reason: string }): RookeryError {
-  if (cause instanceof RookeryError && cause.code !== 'SESSION_CLOSED' && cause.code !== 'STREAM_ENDED' && cause.code !== 'STREAM_RESET')
-    return cause
-  switch (reason) {
-    case 'capacity':
-      return sessionError('SESSION_BUSY', 'the peer has no room for another session', {
-        remedy: 'try again later',
-        cause,
-        data: { reason }
-      })
-    case 'policy':
-    case 'superseded':
-    case 'unknownSession':
-    case 'contract':
-    case 'shutdown':
-      return sessionError('SESSION_REFUSED', `the peer refused the session (${reason})`, { cause, data: { reason } })
-    default: {
-      const code = cause instanceof ProtocolError ? cause.code : reason
-      return sessionError('HANDSHAKE_FAILED', `the session ended before it was open (${code})`, { cause, data: { reason: code } })
-    }
-  }
-}
-
-async function withSignal<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return promise
-  const aborted = Promise.withResolvers<never>()
-  const onAbort = () => aborted.reject(signal.reason)
-  signal.addEventListener('abort', onAbort, { once: true })
-  try {
-    return await Promise.race([promise, aborted.promise])
-  } finally {
-    signal.removeEventListener('abort', onAbort)
-  }
 }

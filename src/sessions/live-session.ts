@@ -20,6 +20,7 @@ import { readSessionFrame } from './frame-reader.ts'
 import { Lane } from './lane.ts'
 import type { Inbound, Session, SessionInfo } from './session.ts'
 import { neverSent, outcomeUnknown, sessionError } from './session-errors.ts'
+import { withSignal } from './with-signal.ts'
 
 /** Items of one session that wait to be sent or acknowledged; above it `send` refuses. */
 export const SEND_ITEMS_MAX = 16_384
@@ -475,18 +476,7 @@ export class LiveSession implements Session {
       if (this.#core.phase === 'closed') this.#onClosed({ reason, by: 'local' })
       this.#pump()
     }
-    if (signal === undefined) {
-      await this.closed
-      return
-    }
-    const aborted = Promise.withResolvers<never>()
-    const onAbort = () => aborted.reject(signal.reason)
-    signal.addEventListener('abort', onAbort, { once: true })
-    try {
-      await Promise.race([this.closed, aborted.promise])
-    } finally {
-      signal.removeEventListener('abort', onAbort)
-    }
+    await withSignal(this.closed, signal)
   }
 
   /** Breaks off: tells the peer why, in one TEARDOWN, and ends. */

@@ -1,3 +1,4 @@
+import { ProtocolError } from '../../protocol/errors.ts'
 import type { ErrorKind } from '../errors.ts'
 import { RookeryError } from '../errors.ts'
 
@@ -42,4 +43,28 @@ export function neverSent(reason: string): RookeryError {
     remedy: 'open a new session and send again',
     data: { reason, outcome: 'not-sent' }
   })
+}
+
+/** What `open` says of an exchange that ended between ACK and the peer's READY. */
+export function openingFailed(cause: unknown, { reason }: { reason: string }): RookeryError {
+  if (cause instanceof RookeryError && cause.code !== 'SESSION_CLOSED' && cause.code !== 'STREAM_ENDED' && cause.code !== 'STREAM_RESET')
+    return cause
+  switch (reason) {
+    case 'capacity':
+      return sessionError('SESSION_BUSY', 'the peer has no room for another session', {
+        remedy: 'try again later',
+        cause,
+        data: { reason }
+      })
+    case 'policy':
+    case 'superseded':
+    case 'unknownSession':
+    case 'contract':
+    case 'shutdown':
+      return sessionError('SESSION_REFUSED', `the peer refused the session (${reason})`, { cause, data: { reason } })
+    default: {
+      const code = cause instanceof ProtocolError ? cause.code : reason
+      return sessionError('HANDSHAKE_FAILED', `the session ended before it was open (${code})`, { cause, data: { reason: code } })
+    }
+  }
 }
