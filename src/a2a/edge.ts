@@ -9,6 +9,7 @@ import { OFFLINE_DELIVERY_EXTENSION_URI, type Refusal, refusalFormOf, refusalRes
 import { type Eid, type EidHex, eidFromDid, eidHex } from '../../protocol/identity/eid.ts'
 import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
+import { type Clock, systemClock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError, toA2aError } from './a2a-error.ts'
@@ -44,6 +45,8 @@ export interface A2aEdgeComponents {
   crypto: CryptoProvider
   logger: Logger
   remote?: RemoteAgents
+  /** default: the system's */
+  clock?: Clock
 }
 
 export interface A2aEdgeSettings {
@@ -70,6 +73,8 @@ export interface A2aEdge {
   close(): Promise<void>
 }
 
+/** How long requests at work may take to give their last answer when the edge closes. */
+const CLOSE_GRACE_MS = 1_000
 const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/
 
 /**
@@ -145,12 +150,18 @@ class HttpEdge implements A2aEdge {
 
   async close(): Promise<void> {
     this.#stopping.abort(new A2aError('INTERNAL_ERROR', 'the node is stopping'))
-    await new Promise<void>((resolve) => {
-      this.#server.close(() => resolve())
-      this.#server.closeIdleConnections()
-      // Those at work have been told to end; a client that reads nothing must not hold the node up.
-      setImmediate(() => setImmediate(() => this.#server.closeAllConnections()))
-    })
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
+    this.#endConnections()
+    // Those at work have been told to end; a client that reads nothing must not hold the node up.
+    const cancel = (this.#components.clock ?? systemClock).after(CLOSE_GRACE_MS, () => this.#server.closeAllConnections())
+    await closed
+    cancel()
+  }
+
+  /** Connections that are kept alive, or were opened and never used, would hold a closing server. */
+  #endConnections(): void {
+    if (this.#working === 0) this.#server.closeAllConnections()
+    else this.#server.closeIdleConnections()
   }
 
   #app(): Express {
@@ -264,6 +275,7 @@ class HttpEdge implements A2aEdge {
       else this.#fail(res, err, id)
     } finally {
       this.#working--
+      if (this.#stopping.signal.aborted) setImmediate(() => this.#endConnections())
     }
   }
 

@@ -208,6 +208,15 @@ describe('blocking and waiting', () => {
     expect((await todos.list({ agent: ANNA.eidHex })).todos).toHaveLength(2)
   })
 
+  it('gives those who wait their task as it is when the node stops', async () => {
+    const running = await node({ workers: 'none' })
+    const created = new Promise<void>((resolve) => running.todos.onCommit(() => resolve()))
+    const waiting = post(urlOf(running), send('m-1'), { agent: ANNA })
+    await created
+    await running.edge.close()
+    expect((await waiting).body.result.task.status.state).toBe('TASK_STATE_SUBMITTED')
+  })
+
   it('shows why a task failed', async () => {
     const handler: AgentHandler = async () => {
       throw new Error('no such meter')
