@@ -4,8 +4,9 @@ import type { NodeStatus } from './api/methods.ts'
 import { nodeStatus } from './api/node-status.ts'
 import type { Config } from './config/schema.ts'
 import { EXIT_CODES } from './errors.ts'
-import { type NodeOverrides, type RookeryNode, STOP_MS_MAX, startNode } from './node.ts'
+import { type NodeOverrides, STOP_MS_MAX, startNode } from './node.ts'
 import { createLogger } from './platform/pino-logger.ts'
+import type { RookeryNode } from './rookery-node.ts'
 import { writeLockFile } from './store/lock-file.ts'
 
 /** A process that is still there this long after a stop began ends itself. */

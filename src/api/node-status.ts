@@ -1,7 +1,7 @@
 import { REACHABILITY_MODES } from '../../protocol/delivery/modes.ts'
 import { AGENTS_MAX } from '../identity/agents.ts'
 import type { HostedAgent } from '../identity/hosted-agent.ts'
-import type { RookeryNode } from '../node.ts'
+import type { RookeryNode } from '../rookery-node.ts'
 import { version } from '../version.ts'
 import { type AgentView, CONTROL_BOUNDS, type NodeStatus } from './methods.ts'
 

@@ -1,0 +1,423 @@
+import type { CryptoProvider } from '../protocol/crypto/provider.ts'
+import { type Reachability, reachabilityAt } from '../protocol/delivery/reachability.ts'
+import type { Eid } from '../protocol/identity/eid.ts'
+import { agentCard, rpcUrlOf } from './a2a/agent-card.ts'
+import { type A2aEdge, createA2aEdge, type RemoteAgents } from './a2a/edge.ts'
+import { createKeepAsleep } from './a2a/keep-asleep.ts'
+import { LocalA2a } from './a2a/local-a2a.ts'
+import { serveA2a } from './a2a/pss-binding.ts'
+import { createRemoteAgents } from './a2a/remote.ts'
+import { sendByMailbox } from './a2a/send-by-mailbox.ts'
+import { type SendOutcome, sendMessage } from './a2a/send-message.ts'
+import { type Config, DEFAULT_HTTP_PORT } from './config/schema.ts'
+import type { DrainReport, QueueBounds, QueueUsage } from './delivery/asleep-queue.ts'
+import type { ClockGuard } from './delivery/clock-guard.ts'
+import { Drain } from './delivery/drain.ts'
+import type { LevelAsleepQueue } from './delivery/level-asleep-queue.ts'
+import { serveMailbox } from './delivery/mailbox-service.ts'
+import type { OutgoingObjects } from './delivery/outgoing.ts'
+import type { ReplayCache } from './delivery/replay-cache.ts'
+import { WakeSchedule } from './delivery/wake-schedule.ts'
+import { RookeryError } from './errors.ts'
+import type { LocalAgent } from './identity/agent.ts'
+import type { AgentAdd, Agents } from './identity/agents.ts'
+import type { HostedAgent } from './identity/hosted-agent.ts'
+import type { NodeKey } from './identity/node-key.ts'
+import type { Host } from './net/host.ts'
+import { openOnAnyPort, openOnGivenPort, type PortMemory } from './node-ports.ts'
+import type { Clock } from './platform/clock.ts'
+import type { Closing } from './platform/closing.ts'
+import type { Logger } from './platform/logger.ts'
+import type { Random } from './platform/random.ts'
+import type { RunningSessionManager } from './sessions/create-session-manager.ts'
+import type { Session } from './sessions/session.ts'
+import type { Registry } from './spaces/registry.ts'
+import type { Locators, PublishOptions, Spaces } from './spaces/spaces.ts'
+import type { Store } from './store/store.ts'
+import { AgentRunners, handlerModule, moduleOf } from './tasks/agent-runners.ts'
+import type { AgentHandler, HandlerSkill, SideEffects } from './tasks/handler.ts'
+import type { LevelTodos } from './tasks/level-todos.ts'
+import type { JsonObject } from './tasks/todo.ts'
+import { version } from './version.ts'
+
+const MAINTENANCE_MS = 10 * 60_000
+/** How long a caller that changed an agent waits for the new locator to be stored; it goes on in the background. */
+const PUBLISH_WAIT_MS = 5_000
+const SEND_WAIT_DEFAULT_MS = 30_000
+
+/** What every part of a node is handed. */
+export interface Base {
+  clock: Clock
+  random: Random
+  crypto: CryptoProvider
+  logger: Logger
+}
+
+/** What the start opened, for the node to hold. */
+export interface NodeParts extends Base {
+  store: Store
+  config: Config
+  key: NodeKey
+  agents: Agents
+  host: Host
+  registry: Registry
+  locators: Locators
+  spaces: Spaces
+  sessions: RunningSessionManager
+  todos: LevelTodos
+  queue: LevelAsleepQueue
+  clockGuard: ClockGuard
+  replay: ReplayCache
+  outgoing: OutgoingObjects
+  closing: Closing
+  publishing: 'automatic' | 'on-demand'
+}
+
+/** A running node: what a program in the same process, the control API and the simulator call. */
+export class RookeryNode {
+  readonly config: Config
+  /** PeerId, text form */
+  readonly peer: string
+  readonly startedAtMs: number
+  readonly agents: Agents
+  readonly host: Host
+  readonly registry: Registry
+  readonly spaces: Spaces
+  readonly locators: Locators
+  readonly sessions: RunningSessionManager
+  readonly todos: LevelTodos
+  readonly queue: LevelAsleepQueue
+  readonly logger: Logger
+  readonly clock: Clock
+  readonly random: Random
+  readonly #parts: NodeParts
+  readonly #local: LocalA2a
+  readonly #remote: RemoteAgents
+  readonly #drain: Drain
+  readonly #runners: AgentRunners
+  readonly #schedule: WakeSchedule
+  /** live sessions by id; as many as `sessionsMax` */
+  readonly #live = new Map<string, Session>()
+  readonly #stopping = new AbortController()
+  readonly #stopped = Promise.withResolvers<void>()
+  #cancelMaintenance: () => void = () => {}
+  #edge: A2aEdge | undefined
+
+  /** Made by {@link createNode}. */
+  constructor(parts: NodeParts) {
+    const { config, clock, random, crypto, logger, agents, todos, queue, locators, sessions, outgoing } = parts
+    this.#parts = parts
+    this.config = config
+    this.peer = parts.key.peer
+    this.startedAtMs = clock.nowMs()
+    this.agents = agents
+    this.host = parts.host
+    this.registry = parts.registry
+    this.spaces = parts.spaces
+    this.locators = locators
+    this.sessions = sessions
+    this.todos = todos
+    this.queue = queue
+    this.logger = logger.child('node')
+    this.clock = clock
+    this.random = random
+    this.#runners = new AgentRunners(parts, {
+      mayRun: (agent) => this.reachability(agent).state === 'accepts',
+      leaseMs: config.tasks.leaseMs,
+      graceMs: 500
+    })
+    this.#drain = new Drain(parts, {
+      approvalFor: (agent) => (this.#runners.sideEffects(agent) === 'consequential' ? 'needed' : 'none')
+    })
+    this.#local = new LocalA2a({
+      todos,
+      clock,
+      reachability: (agent) => this.reachability(agent),
+      card: (agent) => this.card(agent),
+      blockingWaitMs: config.tasks.waitMaxMs
+    })
+    this.#remote = createRemoteAgents({ locators, sessions, outgoing, crypto, clock, logger: logger.child('a2a') })
+    this.#schedule = new WakeSchedule(clock, (agent) => this.#wakeWindowOpened(agent))
+  }
+
+  /** Serves sessions, puts handlers to work, drains what waited for agents that are awake. Called once, by the start. */
+  async begin(): Promise<void> {
+    const { clock, crypto, logger, queue, agents, closing } = this.#parts
+    closing.push('handlers', 1_000, () => this.#runners.stop())
+    closing.push('timers', 100, () => {
+      this.#cancelMaintenance()
+      this.#schedule.stop()
+    })
+    this.sessions.onSession((session) => {
+      serveA2a(session, { local: this.#local, clock, logger: logger.child('a2a') })
+      serveMailbox(session, {
+        queue,
+        crypto,
+        clock,
+        logger: logger.child('mailbox'),
+        agent: (hex) => agents.list().find((agent) => agent.eidHex === hex),
+        onStored: (agent) => {
+          if (this.reachability(agent).state === 'accepts') void this.#drainQuietly(agent)
+        }
+      })
+      const { id } = session.info()
+      this.#live.set(id, session)
+      void session.closed.then(() => {
+        if (this.#live.get(id) === session) this.#live.delete(id)
+      })
+    })
+    for (const agent of agents.list()) {
+      try {
+        const module = await handlerModule(agent.handler)
+        if (module !== undefined) await this.#runners.run(agent, module)
+      } catch (error) {
+        this.logger.error({ agent: agent.name, err: error }, 'the handler of an agent cannot be loaded; its work waits')
+      }
+      this.#schedule.follow(agent)
+      this.#publishQuietly(agent)
+      if (this.reachability(agent).state === 'accepts') void this.#drainQuietly(agent)
+    }
+    this.#maintain()
+  }
+
+  /** Opens the A2A edge. @throws RookeryError `PORT_IN_USE` */
+  async openEdge(ports: PortMemory, signal?: AbortSignal): Promise<void> {
+    const { config, agents, crypto, logger, closing, clock, queue, outgoing } = this.#parts
+    const { http } = config
+    const open = (port: number) =>
+      createA2aEdge(
+        {
+          agents: { get: (hex) => agents.list().find((agent) => agent.eidHex === hex), defaultAgent: () => agents.default },
+          local: this.#local,
+          keep: createKeepAsleep({ outgoing, queue }),
+          authenticate: (token) => agents.byToken(token),
+          crypto,
+          logger: logger.child('a2a'),
+          remote: this.#remote
+        },
+        {
+          host: http.host,
+          port,
+          bodyBytesMax: http.bodyBytesMax,
+          ...(http.publicUrl === undefined ? {} : { publicUrl: http.publicUrl })
+        }
+      )
+    const { port: byHand } = http
+    if (byHand !== undefined) this.#edge = await openOnGivenPort(clock, () => open(byHand), { signal })
+    else {
+      const remembered = await ports.get('http')
+      const near = Array.from({ length: 10 }, (_, i) => DEFAULT_HTTP_PORT + i)
+      this.#edge = await openOnAnyPort(remembered === undefined ? near : [remembered, ...near], open)
+      await ports.remember('http', this.#edge.port)
+    }
+    const edge = this.#edge
+    closing.push('http', 500, () => edge.close())
+  }
+
+  /** Where the A2A edge listens, without a slash at the end. */
+  get httpUrl(): string | undefined {
+    return this.#edge?.url
+  }
+
+  /** Fires when a stop begins. */
+  get signal(): AbortSignal {
+    return this.#stopping.signal
+  }
+
+  /** Resolves once the node has stopped, whoever asked for it. */
+  get stopped(): Promise<void> {
+    return this.#stopped.promise
+  }
+
+  /** What the agent's mode says now; a handler at work counts as attached (G-16). */
+  reachability(agent: LocalAgent): Reachability {
+    const { mode, window, untilMs } = agent.reachability
+    return reachabilityAt({ mode, window, untilMs }, { nowMs: this.clock.nowMs(), attached: this.#runners.has(agent) })
+  }
+
+  /** The agent card in effect. */
+  card(agent: LocalAgent): JsonObject {
+    const { mode } = agent.reachability
+    return agentCard({
+      agent,
+      skills: this.#runners.skills(agent),
+      version,
+      rpcUrl: rpcUrlOf(this.#edge?.publicUrl ?? 'http://127.0.0.1', agent.did),
+      offline: mode === 'sleep' || mode === 'hourly_wake' ? { mode, bounds: this.queueBounds } : undefined
+    })
+  }
+
+  get queueBounds(): QueueBounds {
+    return this.config.queue
+  }
+
+  queueUsage(agent: LocalAgent): Promise<QueueUsage> {
+    return this.queue.usage(agent.eidHex)
+  }
+
+  /** The agent's own A2A endpoint on loopback. */
+  agentUrl(agent: LocalAgent): string | undefined {
+    return this.#edge === undefined ? undefined : rpcUrlOf(this.#edge.url, agent.did)
+  }
+
+  /** Makes an agent, puts its handler to work, publishes its locator. @throws RookeryError `AGENT_EXISTS`, `HANDLER_LOAD_FAILED`, … */
+  async addAgent(input: AgentAdd, options: PublishOptions = {}): Promise<HostedAgent> {
+    const module = await handlerModule(input.handler ?? this.config.agents.handler)
+    const agent = await this.agents.add(input)
+    if (module !== undefined) await this.#runners.run(agent, module)
+    this.#schedule.follow(agent)
+    await this.#publish(agent, options)
+    return agent
+  }
+
+  /**
+   * Puts a function of this process to work on an agent's tasks, in place of its handler.
+   * @param options.sideEffects - undeclared counts as consequential: what comes out of the asleep queue then waits for approval (OD-40)
+   */
+  async onTask(
+    agent: HostedAgent | string,
+    handler: AgentHandler,
+    options: { sideEffects?: SideEffects; skills?: HandlerSkill[] } = {}
+  ): Promise<void> {
+    const hosted = typeof agent === 'string' ? this.agents.get(agent) : agent
+    await this.#runners.run(hosted, moduleOf(handler, options))
+    if (this.reachability(hosted).state === 'accepts') await this.#drainQuietly(hosted)
+  }
+
+  /**
+   * Sends an A2A message in the name of one of our agents.
+   * @param options.waitMs - for the task to end, by default 30 s; 0: until it is accepted
+   * @param options.via - `mailbox`: straight into the agent's asleep queue, where it keeps one
+   */
+  async send(
+    input: { from: HostedAgent; to: Eid; message: JsonObject },
+    options: { waitMs?: number; via?: 'live' | 'mailbox'; signal?: AbortSignal } = {}
+  ): Promise<SendOutcome> {
+    const { agents, clock, queue, outgoing } = this.#parts
+    const keep = createKeepAsleep({ outgoing, queue })
+    const signal = options.signal === undefined ? this.signal : AbortSignal.any([options.signal, this.signal])
+    if (options.via === 'mailbox') return await sendByMailbox({ ...this.#parts, keep }, input, { signal })
+    return await sendMessage(
+      {
+        agents,
+        local: this.#local,
+        keep,
+        remote: this.#remote,
+        clock,
+        messageBytesMax: this.config.http.bodyBytesMax
+      },
+      input,
+      { waitMs: options.waitMs ?? SEND_WAIT_DEFAULT_MS, signal }
+    )
+  }
+
+  /** Opens a session, or gives the live one. @throws RookeryError `AGENT_UNKNOWN`, `DIAL_FAILED`, `HANDSHAKE_FAILED`, … */
+  async openSession(from: HostedAgent, to: Eid, options: PublishOptions = {}): Promise<Session> {
+    const { address } = await this.locators.resolve(to, options)
+    options.onProgress?.('opening a session')
+    return await this.sessions.open(from, to, address, options.signal === undefined ? {} : { signal: options.signal })
+  }
+
+  /** @throws RookeryError `SESSION_UNKNOWN` */
+  session(id: string): Session {
+    const session = this.#live.get(id)
+    if (session !== undefined) return session
+    throw new RookeryError('SESSION_UNKNOWN', `no open session has the id ${id}`, {
+      kind: 'notFound',
+      field: 'id',
+      value: id,
+      remedy: 'list them with `rookery session list`'
+    })
+  }
+
+  /** From now on the agent takes nothing live; persisted, then published. */
+  async sleep(agent: HostedAgent, options: PublishOptions & { untilMs?: number | undefined } = {}): Promise<void> {
+    await this.agents.sleep(agent, options.untilMs)
+    this.#schedule.follow(agent)
+    await this.#publish(agent, options)
+  }
+
+  /** Takes work again: persisted, published, then what waited is validated and handed over. */
+  async wake(agent: HostedAgent, options: PublishOptions = {}): Promise<DrainReport> {
+    await this.agents.wake(agent)
+    this.#schedule.follow(agent)
+    await this.#publish(agent, options)
+    options.onProgress?.('handing over what waited')
+    const report = await this.drain(agent, options)
+    this.#runners.poke(agent)
+    return report
+  }
+
+  /** Hands over what waits, whatever the mode; work still runs only while the agent takes it. */
+  async drain(agent: HostedAgent, options: { signal?: AbortSignal } = {}): Promise<DrainReport> {
+    return await this.#drain.drain(agent, options.signal === undefined ? {} : { signal: options.signal })
+  }
+
+  /** Closes everything within {@link STOP_MS_MAX}; a second call shares the first one's end. Never rejects. */
+  async stop(): Promise<void> {
+    if (!this.#stopping.signal.aborted) {
+      this.#stopping.abort(new RookeryError('NODE_STOPPING', 'the node stops', { kind: 'unavailable' }))
+    }
+    await this.#parts.closing.run()
+    this.#stopped.resolve()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop()
+  }
+
+  /** Run before all else is closed, in the opposite order of registration: what serves this node from outside. */
+  closeFirst(name: string, budgetMs: number, close: () => Promise<void> | void): void {
+    this.#parts.closing.push(name, budgetMs, close)
+  }
+
+  /** Resolves when the new locator is stored, or after {@link PUBLISH_WAIT_MS} while it goes on; a failure is the refresher's to repeat. */
+  async #publish(agent: HostedAgent, options: PublishOptions = {}): Promise<void> {
+    if (this.#parts.publishing === 'on-demand') return
+    const published = this.locators
+      .publish(agent, { signal: this.signal, ...(options.onProgress === undefined ? {} : { onProgress: options.onProgress }) })
+      .then(
+        () => undefined,
+        (error: unknown) => {
+          if (!this.signal.aborted) this.logger.warn({ agent: agent.name, err: error }, 'a locator could not be published')
+        }
+      )
+    const late = Promise.withResolvers<void>()
+    const cancel = this.clock.after(PUBLISH_WAIT_MS, () => late.resolve())
+    await Promise.race([published, late.promise])
+    cancel()
+    options.signal?.throwIfAborted()
+  }
+
+  #publishQuietly(agent: HostedAgent): void {
+    void this.#publish(agent)
+  }
+
+  async #drainQuietly(agent: LocalAgent): Promise<void> {
+    try {
+      await this.#drain.drain(agent, { signal: this.signal })
+    } catch (error) {
+      if (!this.signal.aborted) this.logger.warn({ agent: agent.name, err: error }, 'what waits for an agent could not be handed over')
+    }
+  }
+
+  #wakeWindowOpened(agent: LocalAgent): void {
+    void this.#drainQuietly(agent).then(() => this.#runners.poke(agent))
+  }
+
+  /** Mailbox keys that are due, queue records that ended, the highest time seen. */
+  #maintain(): void {
+    const round = async () => {
+      for (const agent of this.agents.rotateMailboxKeys()) this.#publishQuietly(agent)
+      await this.queue.sweep()
+      await this.#parts.clockGuard.persist()
+    }
+    const again = () => {
+      round().catch((error: unknown) => {
+        if (!this.signal.aborted) this.logger.warn({ err: error }, 'maintenance failed and is tried again')
+      })
+      this.#cancelMaintenance = this.clock.after(MAINTENANCE_MS, again)
+    }
+    again()
+  }
+}
