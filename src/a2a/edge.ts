@@ -137,7 +137,7 @@ class HttpEdge implements A2aEdge {
         reject(
           new RookeryError(used ? 'PORT_IN_USE' : 'LISTEN_FAILED', `the A2A edge cannot listen on ${host}:${port}: ${cause.message}`, {
             kind: 'conflict',
-            field: 'a2a.port',
+            field: 'http.port',
             value: port,
             remedy: used ? 'stop what holds the port, or set another one; 0 takes a free one' : 'set another address or port',
             cause

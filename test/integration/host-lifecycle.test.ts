@@ -42,7 +42,7 @@ describe('listening', () => {
     const taken = a.addresses()[0] as string
     await expect(startHost({ init: { listen: [taken] } })).rejects.toMatchObject({
       code: 'PORT_IN_USE',
-      kind: 'config',
+      kind: 'conflict',
       field: 'listen[0]',
       value: taken,
       remedy: expect.stringContaining('port')
