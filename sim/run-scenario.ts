@@ -1,5 +1,6 @@
 import { RookeryError } from '../src/errors.ts'
 import { systemClock } from '../src/platform/clock.ts'
+import { leanHeap } from './engine/lean-heap.ts'
 import { type EventLoopFigures, MachineWatch } from './engine/machine-watch.ts'
 import { RealEngine } from './engine/real-engine.ts'
 import { type Progress, RunLog } from './engine/run-log.ts'
@@ -37,6 +38,7 @@ export async function runScenario(name: string, options: RunOptions = {}): Promi
   await options.onStart?.()
   const startedAtMs = systemClock.nowMs()
   const startedMs = systemClock.monotonicMs()
+  const restoreHeap = leanHeap()
   const watch = new MachineWatch()
   const log = new RunLog(watch, options.onProgress ?? (() => {}))
   const measured = scenario.wanted(nodes, seed)
@@ -59,9 +61,16 @@ export async function runScenario(name: string, options: RunOptions = {}): Promi
   } catch (error) {
     if (!signal.aborted) log.failed('the run', 0, error)
   }
+  const interrupted = signal.aborted
   const sent = engine.nodes.map(({ traffic }) => traffic.sent())
-  await log.phase('stop', engine.nodes.length, (done) => engine.stop(done))
-  watch.stop()
+  try {
+    await log.phase('stop', engine.nodes.length, (done) => engine.stop(done))
+  } catch (error) {
+    log.failed('the stop', 0, error)
+  } finally {
+    watch.stop()
+    restoreHeap()
+  }
   return summarize({
     scenario,
     nodes,
@@ -73,7 +82,7 @@ export async function runScenario(name: string, options: RunOptions = {}): Promi
     memory: { rssBytesBefore: watch.rssBytesBefore, rssBytesBooted, rssBytesMax: watch.rssBytesMax },
     eventLoop: worst(loops),
     sent,
-    interrupted: signal.aborted
+    interrupted
   })
 }
 

@@ -39,13 +39,19 @@ export function percentile(sorted: readonly number[], fraction: number): number 
   return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(fraction * sorted.length) - 1))] ?? 0
 }
 
+/** Bins of one width that begin at a multiple of it; the last may hold more than its name says by rounding alone. */
 function binsOf(sorted: readonly number[], min: number, max: number, whole: boolean): Distribution['bins'] {
-  const from = whole ? min : Math.floor(min)
-  const width = whole ? Math.max(1, Math.ceil((max - min + 1) / BINS)) : niceWidth((max - from) / BINS)
-  const bins: Distribution['bins'] = []
-  for (let at = from; at <= max; at += width) bins.push({ from: rounded(at), to: rounded(at + width), count: 0 })
+  const nice = niceWidth((max - min) / BINS)
+  const width = whole ? Math.max(1, nice) : nice
+  const first = Math.floor(min / width)
+  const last = Math.floor(max / width)
+  const bins = Array.from({ length: last - first + 1 }, (_, i) => ({
+    from: rounded((first + i) * width),
+    to: rounded((first + i + 1) * width),
+    count: 0
+  }))
   for (const sample of sorted) {
-    const bin = bins[Math.min(bins.length - 1, Math.floor((sample - from) / width))]
+    const bin = bins[Math.floor(sample / width) - first]
     if (bin !== undefined) bin.count++
   }
   return bins

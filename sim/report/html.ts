@@ -15,13 +15,13 @@ export function renderHtml(report: SimReport): string {
 <body>
 <main>
 <header>
-<h1>${escaped(report.scenario)} <span class="verdict ${report.success ? 'good' : 'bad'}">${report.success ? 'passed' : 'failed'}</span></h1>
+<h1>${escaped(report.scenario)} <span class="verdict ${report.success ? 'good' : 'bad'}">${report.success ? 'passed' : report.interrupted ? 'interrupted' : 'failed'}</span></h1>
 <p class="lead">${escaped(report.description)}</p>
 <p>${report.nodes} real nodes on the ${report.transport} transport, seed ${report.seed}, ${escaped(report.startedAt)}; ${seconds(report.wallMs)} on ${report.machine.cores} cores.</p>
 ${report.latencyValid ? '' : '<p class="warning">The machine was the bottleneck (its event loop was saturated): latencies below measure this machine, not a network. Counts, hops and success stand.</p>'}
 </header>
 <section class="tiles" aria-label="Summary">
-${tile('Discovery success', `${(report.discovery.successRate * 100).toFixed(1)} %`, `${report.discovery.succeeded} of ${report.discovery.searches} searches`)}
+${tile('Discovery success', `${(report.discovery.successRate * 100).toFixed(1)} %`, `${report.discovery.succeeded} of ${report.discovery.searches} searches; ${(report.discovery.recall * 100).toFixed(1)} % of all members`)}
 ${tile('Joined the space', `${report.join.joined} / ${report.join.wanted}`, 'nodes')}
 ${tile('Sessions opened', `${report.sessions.opened} / ${report.sessions.wanted}`, `median handshake ${report.sessions.handshakeMs.p50} ms`)}
 ${tile('Memory', `${mebibytes(report.memory.rssBytesMax)} MiB`, `at its highest, ${(report.memory.bytesPerNode / 1_048_576).toFixed(2)} MiB a node`)}
@@ -30,7 +30,8 @@ ${tile('Memory', `${mebibytes(report.memory.rssBytesMax)} MiB`, `at its highest,
 <h2>Discovery</h2>
 <div class="charts">
 ${chart('Search latency', report.discovery.latencyMs)}
-${chart('Hops to the nearest registrar', report.discovery.hops)}
+${chart('Hops of a search, to the last registrar', report.discovery.hops)}
+${chart('Members found by a search', report.discovery.membersFound)}
 </div>
 </section>
 <section>
@@ -38,6 +39,7 @@ ${chart('Hops to the nearest registrar', report.discovery.hops)}
 <div class="charts">
 ${chart('Time to join the space', report.join.latencyMs)}
 ${chart('Session handshake', report.sessions.handshakeMs)}
+${chart('Item there and back over the session', report.sessions.roundTripMs)}
 </div>
 </section>
 <section>
@@ -57,8 +59,13 @@ ${table(
 <div class="charts">
 ${table(
   'Phases',
-  ['phase', 'time'],
-  report.phases.map((phase) => [phase.name, seconds(phase.ms)])
+  ['phase', 'time', 'loop busy', 'memory after'],
+  report.phases.map((phase) => [
+    phase.name,
+    seconds(phase.ms),
+    `${(phase.utilization * 100).toFixed(0)} %`,
+    `${mebibytes(phase.rssBytes)} MiB`
+  ])
 )}
 ${table(
   'The machine',
@@ -68,7 +75,7 @@ ${table(
       'event loop delay, median / p99 / longest',
       `${report.eventLoop.delayP50Ms} / ${report.eventLoop.delayP99Ms} / ${report.eventLoop.delayMaxMs} ms`
     ],
-    ['event loop utilization', `${(report.eventLoop.utilization * 100).toFixed(0)} %`],
+    ['event loop busy while it was measured', `${(report.eventLoop.utilization * 100).toFixed(0)} %`],
     [
       'memory before, booted, highest',
       `${mebibytes(report.memory.rssBytesBefore)}, ${mebibytes(report.memory.rssBytesBooted)}, ${mebibytes(report.memory.rssBytesMax)} MiB`
@@ -82,7 +89,9 @@ ${
   report.failures.length === 0
     ? '<p>No failures.</p>'
     : table(
-        'Failures',
+        report.failuresCount > report.failures.length
+          ? `Failures, the first ${report.failures.length} of ${report.failuresCount}`
+          : 'Failures',
         ['what', 'node', 'code', 'message'],
         report.failures.map((one) => [one.what, String(one.node), one.code, one.message])
       )
@@ -110,6 +119,7 @@ p { margin: .25rem 0; } .lead { font-size: 1.05rem; } .warning { color: var(--wa
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: .75rem; }
 svg { width: 100%; height: auto; display: block; } svg rect { fill: var(--bar); } svg text { fill: var(--soft); font: 11px system-ui, sans-serif; } svg line { stroke: var(--line); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; } td, th { text-align: left; padding: .3rem .5rem; border-bottom: 1px solid var(--line); vertical-align: top; } td:not(:first-child), th:not(:first-child) { text-align: right; }
+details { color: var(--soft); font-size: .85rem; } summary { cursor: pointer; }
 .panel { margin-top: .75rem; overflow-x: auto; } code { background: var(--panel); border: 1px solid var(--line); border-radius: .25rem; padding: .1rem .35rem; overflow-wrap: anywhere; }
 @media (max-width: 30rem) { .charts { grid-template-columns: 1fr; } }
 `
@@ -121,32 +131,42 @@ function tile(title: string, value: string, detail: string): string {
 const WIDTH = 480
 const HEIGHT = 180
 const LEFT = 34
+/** room for the unit beside the last label */
+const RIGHT = 62
 const BOTTOM = 24
+const BAR_WIDTH_MAX = 56
+const LABELS_MAX = 6
 
 function chart(title: string, data: Distribution): string {
-  const caption = `median ${number(data.p50)}, p90 ${number(data.p90)}, p99 ${number(data.p99)}, longest ${number(data.max)} ${data.unit}; ${data.count} samples`
   if (data.count === 0) return `<figure><h3>${escaped(title)}</h3><p>no samples</p></figure>`
-  const most = Math.max(...data.bins.map((bin) => bin.count))
-  const step = (WIDTH - LEFT) / data.bins.length
+  const caption = `median ${number(data.p50)}, p90 ${number(data.p90)}, p99 ${number(data.p99)}, most ${number(data.max)} ${data.unit}; ${data.count} samples`
+  const highest = Math.max(...data.bins.map((bin) => bin.count))
+  const step = Math.min(BAR_WIDTH_MAX, (WIDTH - LEFT - RIGHT) / data.bins.length)
+  const floor = HEIGHT - BOTTOM
   const bars = data.bins
     .map((bin, i) => {
-      const height = (bin.count / most) * (HEIGHT - BOTTOM - 12)
-      return `<rect x="${(LEFT + i * step + 1).toFixed(1)}" y="${(HEIGHT - BOTTOM - height).toFixed(1)}" width="${Math.max(1, step - 2).toFixed(1)}" height="${height.toFixed(1)}"><title>${number(bin.from)} to ${number(bin.to)} ${escaped(data.unit)}: ${bin.count}</title></rect>`
+      const height = (bin.count / highest) * (floor - 12)
+      const name = `${number(bin.from)} to ${number(bin.to)} ${escaped(data.unit)}: ${bin.count}`
+      return `<rect x="${(LEFT + i * step + 1).toFixed(1)}" y="${(floor - height).toFixed(1)}" width="${Math.max(1, step - 2).toFixed(1)}" height="${height.toFixed(1)}"><title>${name}</title></rect>`
     })
     .join('')
-  const every = Math.ceil(data.bins.length / 6)
+  const every = Math.ceil(data.bins.length / LABELS_MAX)
   const labels = data.bins
-    .filter((_, i) => i % every === 0)
-    .map((bin, i) => `<text x="${(LEFT + i * every * step).toFixed(1)}" y="${HEIGHT - 8}">${number(bin.from)}</text>`)
+    .map((bin, i) => (i % every === 0 ? `<text x="${(LEFT + i * step + 1).toFixed(1)}" y="${HEIGHT - 8}">${number(bin.from)}</text>` : ''))
     .join('')
+  const rows = data.bins.filter((bin) => bin.count > 0).map((bin) => [`${number(bin.from)} to ${number(bin.to)}`, number(bin.count)])
   return `<figure><h3>${escaped(title)}</h3>
-<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${escaped(`Histogram of ${title.toLowerCase()}: ${caption}`)}"><line x1="${LEFT}" y1="${HEIGHT - BOTTOM}" x2="${WIDTH}" y2="${HEIGHT - BOTTOM}"/>${bars}${labels}<text x="0" y="16">${most}</text><text x="${WIDTH}" y="${HEIGHT - 8}" text-anchor="end">${escaped(data.unit)}</text></svg>
-<figcaption><small>${escaped(caption)}</small></figcaption></figure>`
+<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${escaped(`Histogram of ${title.toLowerCase()}: ${caption}`)}"><line x1="${LEFT}" y1="${floor}" x2="${WIDTH}" y2="${floor}"/>${bars}${labels}<text x="0" y="16">${highest}</text><text x="${WIDTH}" y="${HEIGHT - 8}" text-anchor="end">${escaped(data.unit)}</text></svg>
+<figcaption><small>${escaped(caption)}</small><details><summary>numbers</summary>${rowsTable([data.unit, 'samples'], rows)}</details></figcaption></figure>`
 }
 
 function table(title: string, head: string[], rows: string[][]): string {
+  return `<div class="panel"><h3>${escaped(title)}</h3>${rowsTable(head, rows)}</div>`
+}
+
+function rowsTable(head: string[], rows: string[][]): string {
   const line = (cells: string[], tag: string) => `<tr>${cells.map((cell) => `<${tag}>${escaped(cell)}</${tag}>`).join('')}</tr>`
-  return `<div class="panel"><h3>${escaped(title)}</h3><table><thead>${line(head, 'th')}</thead><tbody>${rows.map((row) => line(row, 'td')).join('')}</tbody></table></div>`
+  return `<table><thead>${line(head, 'th')}</thead><tbody>${rows.map((row) => line(row, 'td')).join('')}</tbody></table>`
 }
 
 function number(value: number): string {

@@ -70,7 +70,7 @@ export class Libp2pHost implements Host {
     this.peer = components.libp2p.peerId.toString()
     this.dht = makeDht(() => this.addresses(), this.#stopped.signal)
     this.#rejoin = new Rejoin(components, {
-      connected: () => this.peers().length,
+      connected: () => components.libp2p.getPeers().length,
       candidates: () => this.#candidates(),
       dial: async (target) => {
         const scope = this.#scope(undefined, OPEN_TIMEOUT_MS)
@@ -335,7 +335,7 @@ export class Libp2pHost implements Host {
 
   #onDisconnect(id: PeerId): void {
     this.#tell({ kind: 'disconnect', peer: id.toString() })
-    if (!this.#stopped.signal.aborted && this.peers().length === 0) this.#rejoin.isolated()
+    if (!this.#stopped.signal.aborted && this.#c.libp2p.getPeers().length === 0) this.#rejoin.isolated()
   }
 
   #tell(event: { kind: 'connect' | 'disconnect'; peer: string }): void {
