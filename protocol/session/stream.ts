@@ -4,7 +4,7 @@ import { ProtocolError } from '../errors.ts'
 import type { ChainPoint, ChannelHead } from './chain.ts'
 import { type CheckpointSubject, signCheckpoint, verifyCheckpoint } from './checkpoint.ts'
 import { Closing, STREAM_TIMES, type StreamTimes } from './closing.ts'
-import { type Established, wipeEstablished } from './established.ts'
+import { type Established, wipeDirections, wipeEstablished } from './established.ts'
 import { FLAG } from './flags.ts'
 import { FRAME } from './header.ts'
 import { ITEM_KINDS, type Item, isKnownTransaction, isTransaction, itemsBytes, readItems } from './items.ts'
@@ -38,7 +38,7 @@ export interface StreamCounters {
 
 export interface SessionStreamInit {
   crypto: CryptoProvider
-  /** the stream takes over its keys and wipes them */
+  /** the stream takes over its keys: those of the directions are wiped at once, the rest with the epoch */
   established: Established
   /** signs for the local EID */
   signer: Signer
@@ -100,6 +100,7 @@ export class SessionStream<T> {
       tx: { seq: 0n, hash: mine.chain.slice() },
       rx: { seq: 0n, hash: theirs.chain.slice() }
     }
+    wipeDirections(keys)
     this.#send = new SendSide(init.crypto, tx, txHeads)
     this.#receive = new ReceiveSide(init.crypto, rx, rxHeads)
     this.#ackSent = rx.seq

@@ -6,7 +6,9 @@ import { FRAME } from '../../../protocol/session/header.ts'
 import { ITEM_KINDS } from '../../../protocol/session/items.ts'
 import { RECORD_CLEAR_BYTES } from '../../../protocol/session/record.ts'
 import { UNACKED_MAX } from '../../../protocol/session/send-side.ts'
-import { type Side, StreamPair, text } from './stream-pair.ts'
+import { SessionStream } from '../../../protocol/session/stream.ts'
+import { nodeCrypto } from '../../../src/crypto/node-crypto.ts'
+import { establishedOf, type Side, StreamPair, seedA, signerOf, text } from './stream-pair.ts'
 
 const A2A = ITEM_KINDS.a2a
 
@@ -237,6 +239,15 @@ describe('an established session', () => {
     pair.run()
     expect(pair.a.stream.generation).toBeGreaterThan(before)
     expect(pair.b.delivered).toHaveLength(41)
+  })
+
+  it("[PSS-18] leaves no copy of the first generation's secrets behind: the handshake's are overwritten once the stream has its own", () => {
+    const established = establishedOf('initiator')
+    const { i2r, r2i } = established.keys
+    new SessionStream({ crypto: nodeCrypto, established, signer: signerOf(seedA), nowMs: 0 })
+    const left = [i2r, r2i].flatMap(({ key, iv, chain }) => [...key, ...iv, ...chain])
+    expect(left).toHaveLength(152)
+    expect(left.every((byte) => byte === 0)).toBe(true)
   })
 
   it('asks a quiet peer, and ends the epoch when nothing comes back', () => {
