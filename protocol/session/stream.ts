@@ -8,7 +8,7 @@ import { type Established, wipeDirections, wipeEstablished } from './established
 import { FLAG } from './flags.ts'
 import { FRAME } from './header.ts'
 import { ITEM_KINDS, type Item, isKnownTransaction, isTransaction, itemsBytes, readItems } from './items.ts'
-import { CHANNELS_MAX, checkReadyAgrees, decodeReady, encodeReady } from './ready.ts'
+import { CHANNELS_MAX, decodeReady, encodeReady, readyDifference } from './ready.ts'
 import { ReceiveSide } from './receive-side.ts'
 import { NO_HASH, RECORD_OVERHEAD_BYTES, type RecordType, readRecord, type SealedRecord, sealRecord } from './record.ts'
 import { type Outgoing, SendSide } from './send-side.ts'
@@ -419,10 +419,13 @@ export class SessionStream<T> {
       return this.#takeRecord(stream, record, readItems(plaintext), nowMs)
     } catch (error) {
       if (!(error instanceof ProtocolError) || this.#phase === 'closed') throw error
-      const reason = this.#phase === 'opening' && error.code !== 'OUT_OF_ORDER' ? 'diverged' : 'violation'
-      this.abort(reason)
-      return [{ kind: 'closed', close: { reason, by: 'local', error } }]
+      return this.#breakOff('violation', error)
     }
+  }
+
+  #breakOff(reason: 'violation' | 'diverged', error: ProtocolError): StreamEffect<T>[] {
+    this.abort(reason)
+    return [{ kind: 'closed', close: { reason, by: 'local', error } }]
   }
 
   #open(stream: number, { counters, aad, sealed }: SealedRecord): Uint8Array {
@@ -471,7 +474,9 @@ export class SessionStream<T> {
     if (item === undefined || items.length !== 1 || item.kind !== ITEM_KINDS.ready) {
       throw new ProtocolError('OUT_OF_ORDER', "the peer's first record is not its READY alone", { field: 'kind' })
     }
-    checkReadyAgrees(decodeReady(item.payload), { tx: this.#send.tx, rx: this.#receive.run })
+    const ready = decodeReady(item.payload)
+    const difference = readyDifference(ready, { tx: this.#send.tx, rx: this.#receive.run })
+    if (difference !== undefined) return this.#breakOff('diverged', difference)
     this.#readyReceived = true
     return this.#openIfReady()
   }

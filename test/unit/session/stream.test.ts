@@ -4,7 +4,7 @@ import { toHex } from '../../../protocol/bytes.ts'
 import { ProtocolError } from '../../../protocol/errors.ts'
 import { FRAME } from '../../../protocol/session/header.ts'
 import { ITEM_KINDS } from '../../../protocol/session/items.ts'
-import { RECORD_CLEAR_BYTES } from '../../../protocol/session/record.ts'
+import { NO_HASH, RECORD_CLEAR_BYTES, sealRecord } from '../../../protocol/session/record.ts'
 import { UNACKED_MAX } from '../../../protocol/session/send-side.ts'
 import { SessionStream } from '../../../protocol/session/stream.ts'
 import { nodeCrypto } from '../../../src/crypto/node-crypto.ts'
@@ -34,6 +34,21 @@ describe('an established session', () => {
     pair.run()
     expect(pair.b.delivered.map((one) => one.text)).toEqual(['early'])
     expect(pair.a.effects[0]).toEqual({ kind: 'ready' })
+  })
+
+  it.each([
+    ['is cut short', new Uint8Array(81)],
+    ['names an unknown flag', new Uint8Array(82).fill(0xff)]
+  ])('[PSS-17] a READY that %s is a violation, not a divergence', (_, payload) => {
+    const pair = new StreamPair()
+    const frame = sealRecord(
+      { aead: nodeCrypto.aead.keyed(establishedOf('initiator').keys.i2r.key), nonce: establishedOf('initiator').keys.i2r.iv },
+      { type: FRAME.DATA_STREAM, flags: 0, cookies: establishedOf('initiator').cookies },
+      { rec: 0n, seq: 0n, ack: 0n, hash: NO_HASH },
+      [{ kind: ITEM_KINDS.ready, channel: 0, prev: undefined, payload }]
+    )
+    const effects = pair.b.stream.receive(0, frame, 0)
+    expect(effects).toEqual([{ kind: 'closed', close: expect.objectContaining({ reason: 'violation', by: 'local' }) }])
   })
 
   it('[PSS-18] gives every record of a stream a higher number, and drops and counts one that repeats or is lower', () => {
