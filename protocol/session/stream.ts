@@ -2,7 +2,7 @@ import { equals, wipe } from '../bytes.ts'
 import type { CryptoProvider, Signer } from '../crypto/provider.ts'
 import { ProtocolError } from '../errors.ts'
 import type { ChainPoint, ChannelHead } from './chain.ts'
-import { type CheckpointSubject, signCheckpoint, verifyCheckpoint } from './checkpoint.ts'
+import { type CheckpointSubject, type Direction, signCheckpoint, verifyCheckpoint } from './checkpoint.ts'
 import { Closing, STREAM_TIMES, type StreamTimes } from './closing.ts'
 import { type Established, wipeDirections, wipeEstablished } from './established.ts'
 import { FLAG } from './flags.ts'
@@ -30,6 +30,8 @@ const PING_BYTES_MAX = 32
 
 /** Where a session stands between two epochs. */
 export interface StreamCounters {
+  /** ours; the roles of the current exchange say nothing of it */
+  direction: Direction
   tx: ChainPoint
   rx: ChainPoint
   txHeads?: ReadonlyMap<number, ChannelHead>
@@ -57,6 +59,7 @@ export interface SessionStreamInit {
 export class SessionStream<T> {
   readonly #init: SessionStreamInit
   readonly #times: StreamTimes
+  readonly #direction: Direction
   readonly #sendKeys: SendKeys
   readonly #receiveKeys: ReceiveKeys
   readonly #send: SendSide<T>
@@ -96,11 +99,13 @@ export class SessionStream<T> {
     const [mine, theirs] = role === 'initiator' ? [keys.i2r, keys.r2i] : [keys.r2i, keys.i2r]
     this.#sendKeys = new SendKeys(init.crypto, mine, init.rekey ?? REKEY_LIMITS, init.nowMs)
     this.#receiveKeys = new ReceiveKeys(init.crypto, theirs)
-    const { tx, rx, txHeads, rxHeads } = init.counters ?? {
+    const { direction, tx, rx, txHeads, rxHeads } = init.counters ?? {
+      direction: role === 'initiator' ? 0 : 1,
       tx: { seq: 0n, hash: mine.chain.slice() },
       rx: { seq: 0n, hash: theirs.chain.slice() }
     }
     wipeDirections(keys)
+    this.#direction = direction
     this.#send = new SendSide(init.crypto, tx, txHeads)
     this.#receive = new ReceiveSide(init.crypto, rx, rxHeads)
     this.#ackSent = rx.seq
@@ -149,7 +154,13 @@ export class SessionStream<T> {
 
   /** Where the next epoch takes up, once nothing is unacknowledged. */
   counters(): StreamCounters {
-    return { tx: this.#send.tx, rx: this.#receive.run, txHeads: this.#send.heads(), rxHeads: this.#receive.heads }
+    return {
+      direction: this.#direction,
+      tx: this.#send.tx,
+      rx: this.#receive.run,
+      txHeads: this.#send.heads(),
+      rxHeads: this.#receive.heads
+    }
   }
 
   // ── what the driver asks for ──
@@ -384,11 +395,10 @@ export class SessionStream<T> {
   }
 
   #subject(whose: 'local' | 'remote'): CheckpointSubject {
-    const { sid, epoch, role, localEid, remoteEid } = this.#init.established
-    const localDirection = role === 'initiator' ? 0 : 1
+    const { sid, epoch, localEid, remoteEid } = this.#init.established
     return whose === 'local'
-      ? { sid, epoch, direction: localDirection, eid: localEid }
-      : { sid, epoch, direction: localDirection === 0 ? 1 : 0, eid: remoteEid }
+      ? { sid, epoch, direction: this.#direction, eid: localEid }
+      : { sid, epoch, direction: this.#direction === 0 ? 1 : 0, eid: remoteEid }
   }
 
   // ── frames in ──

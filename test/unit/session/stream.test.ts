@@ -207,6 +207,24 @@ describe('an established session', () => {
     expect(pair.b.stream.phase).toBe('open')
   })
 
+  it("[PSS-19] signs under the first handshake's direction in a later epoch too, whoever opened that one", () => {
+    const start = (hash: number) => ({ seq: 7n, hash: new Uint8Array(32).fill(hash) })
+    const pair = new StreamPair({
+      counters: { a: { direction: 1, tx: start(1), rx: start(2) }, b: { direction: 0, tx: start(2), rx: start(1) } }
+    }).opened()
+    pair.a.stream.queue(1, A2A, text('x'), 'x')
+    pair.run()
+    pair.tick(30_000)
+    pair.run()
+    const checkpoint = pair.b.stream.peerCheckpoint
+    expect(checkpoint?.[48]).toBe(1) // sid 16, epoch 32, then the direction
+    expect(pair.a.stream.counters().direction).toBe(1)
+    pair.b.stream.close('done', pair.nowMs)
+    pair.run()
+    expect([pair.a.stream.phase, pair.b.stream.phase]).toEqual(['closed', 'closed'])
+    expect(pair.a.stream.peerCheckpoint?.[48]).toBe(0)
+  })
+
   it('refuses channel 65', () => {
     const pair = new StreamPair().opened()
     for (let channel = 0; channel < 64; channel++) pair.a.stream.queue(channel, A2A, text('x'), 'x')
@@ -217,7 +235,7 @@ describe('an established session', () => {
     '[F076] counters beyond %s neither wrap nor round, also into the next epoch',
     (seed) => {
       const start = (hash: number) => ({ seq: seed, hash: new Uint8Array(32).fill(hash) })
-      const counters = { a: { tx: start(1), rx: start(2) }, b: { tx: start(2), rx: start(1) } }
+      const counters = { a: { direction: 0, tx: start(1), rx: start(2) }, b: { direction: 1, tx: start(2), rx: start(1) } } as const
       const first = new StreamPair({ counters }).opened()
       const exchange = (pair: StreamPair, from: number) => {
         for (let i = from; i < from + 5; i++) {
