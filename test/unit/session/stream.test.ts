@@ -5,7 +5,7 @@ import { ProtocolError } from '../../../protocol/errors.ts'
 import { FRAME } from '../../../protocol/session/header.ts'
 import { ITEM_KINDS } from '../../../protocol/session/items.ts'
 import { NO_HASH, RECORD_CLEAR_BYTES, sealRecord } from '../../../protocol/session/record.ts'
-import { UNACKED_MAX } from '../../../protocol/session/send-side.ts'
+import { SendSide, UNACKED_MAX } from '../../../protocol/session/send-side.ts'
 import { SessionStream } from '../../../protocol/session/stream.ts'
 import { nodeCrypto } from '../../../src/crypto/node-crypto.ts'
 import { establishedOf, type Side, StreamPair, seedA, signerOf, text } from './stream-pair.ts'
@@ -223,6 +223,18 @@ describe('an established session', () => {
     pair.run()
     expect([pair.a.stream.phase, pair.b.stream.phase]).toEqual(['closed', 'closed'])
     expect(pair.a.stream.peerCheckpoint?.[48]).toBe(0)
+  })
+
+  it('holds the window of a channel that was not used yet, for 64 of them, and refuses one that lowers it', () => {
+    const side = new SendSide<string>(nodeCrypto, { seq: 0n, hash: NO_HASH })
+    for (let channel = 0; channel < 64; channel++) side.grant(channel, 2_097_152)
+    expect(() => side.grant(64, 2_097_152)).toThrow(expect.objectContaining({ code: 'RANGE', field: 'channel' }))
+    expect(() => side.grant(3, 2_097_151)).toThrow(expect.objectContaining({ code: 'WINDOW' }))
+    side.queue(3, ITEM_KINDS.live, new Uint8Array(1_048_576), 'first')
+    side.queue(3, ITEM_KINDS.live, new Uint8Array(1_048_576), 'second')
+    side.queue(3, ITEM_KINDS.live, new Uint8Array(0), 'beyond')
+    expect([side.pack(3)?.items.length, side.pack(3)?.items.length, side.pack(3)]).toEqual([1, 1, undefined])
+    side.grant(64, 2_097_152) // channel 3 is used now, so there is room again
   })
 
   it('refuses channel 65', () => {
