@@ -5,6 +5,7 @@ import { type Eid, eidToDid } from '../../protocol/identity/eid.ts'
 import type { StreamTimes } from '../../protocol/session/closing.ts'
 import type { CookiePair } from '../../protocol/session/cookie.ts'
 import type { Established } from '../../protocol/session/established.ts'
+import { FRAME } from '../../protocol/session/header.ts'
 import { ITEM_KINDS, ITEM_PAYLOAD_BYTES_MAX, isTransaction } from '../../protocol/session/items.ts'
 import { CHANNELS_MAX } from '../../protocol/session/ready.ts'
 import type { Outgoing } from '../../protocol/session/send-side.ts'
@@ -19,7 +20,7 @@ import type { Logger } from '../platform/logger.ts'
 import { readSessionFrame } from './frame-reader.ts'
 import { Lane } from './lane.ts'
 import type { Inbound, Session, SessionInfo } from './session.ts'
-import { neverSent, outcomeUnknown, sessionError } from './session-errors.ts'
+import { closeName, handshakeFailed, neverSent, outcomeUnknown, sessionError } from './session-errors.ts'
 import { withSignal } from './with-signal.ts'
 
 /** Items of one session that wait to be sent or acknowledged; above it `send` refuses. */
@@ -141,7 +142,10 @@ export class LiveSession implements Session {
           before = undefined
           return { ...frame, bytes }
         },
-        (error) => this.#streamFailed(stream, error)
+        (error) => {
+          // before READY a refusal may be on its way to the reader: it says more than the write that failed
+          if (this.readyAtMs !== undefined) this.#streamFailed(stream, error)
+        }
       )
     )
     const cancel = clock.after(READY_LIMIT_MS, () => this.lose(new ProtocolError('TIMEOUT', 'no READY within 10 s')))
@@ -345,6 +349,11 @@ export class LiveSession implements Session {
   }
 
   #take(number: number, frame: Uint8Array): void {
+    if (frame[1] === FRAME.CLOSE && number === HANDSHAKE_STREAM && this.readyAtMs === undefined) {
+      // in place of READY: our ACK was refused
+      this.lose(handshakeFailed(new ProtocolError('CLOSED_BY_PEER', 'the peer closed'), closeName(frame)))
+      return
+    }
     this.#perform(this.#core.receive(number, frame, this.#init.clock.monotonicMs()))
     this.#pump()
   }

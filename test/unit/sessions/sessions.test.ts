@@ -1,14 +1,19 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { CLOSE, encodeClose } from '../../../protocol/session/close.ts'
+import { ConnectionGuard } from '../../../protocol/session/connection-guard.ts'
 import { cookie } from '../../../protocol/session/cookie.ts'
 import { FRAME } from '../../../protocol/session/header.ts'
 import { encodeInit, NO_RESUME_ID, NO_RETRY_COOKIE } from '../../../protocol/session/init.ts'
+import { Responder } from '../../../protocol/session/responder.ts'
 import { initTarget } from '../../../protocol/session/target.ts'
 import { nodeCrypto } from '../../../src/crypto/node-crypto.ts'
 import { seededRandom } from '../../../src/platform/random.ts'
 import { PSS_PROTOCOL, STOP_MS } from '../../../src/sessions/create-session-manager.ts'
+import { readSessionFrame } from '../../../src/sessions/frame-reader.ts'
 import { initiate } from '../../../src/sessions/initiate.ts'
 import type { LiveSession } from '../../../src/sessions/live-session.ts'
+import { peerIds } from '../../../src/sessions/peer-bytes.ts'
 import { agentOf, MemoryHost, type MemoryStream, nodeOn, Pair, settle } from './memory-net.ts'
 
 const A2A = 0x02
@@ -376,6 +381,38 @@ describe('opening under load, refusal and attack', () => {
       code: 'SESSION_BUSY',
       field: 'sessionsMax'
     })
+  })
+
+  it.each([
+    [CLOSE.BUSY, 'SESSION_BUSY', 'BUSY'],
+    [CLOSE.COOKIE, 'HANDSHAKE_FAILED', 'COOKIE']
+  ])('an ACK that is answered CLOSE (%s) is told as %s, with its hint', async (code, error, reason) => {
+    const pair = await Pair.create()
+    const responder = new Responder<never>({
+      crypto: nodeCrypto,
+      random: (length) => seededRandom(9).bytes(length),
+      nowMs: 0,
+      identities: () => [pair.agentB.signer],
+      load: () => ({ state: 'free' }),
+      offer: () => ({}),
+      policy: () => ({ kind: 'accept' })
+    })
+    await pair.b.host.unhandle(PSS_PROTOCOL)
+    await pair.b.host.handle(PSS_PROTOCOL, async (stream) => {
+      const { frame } = await readSessionFrame(stream)
+      const connection = {
+        peers: peerIds(pair.b.host.peer, stream.connection, 'responder'),
+        remoteAddr: text('x'),
+        guard: new ConnectionGuard()
+      }
+      const step = responder.receive(frame, connection, 0)
+      if (step.kind === 'send') await stream.write(step.frame)
+      const { header } = await readSessionFrame(stream)
+      await stream.write(encodeClose(code, { i: header.iCookie, r: header.rCookie }))
+      await stream.close()
+    })
+    await expect(pair.open()).rejects.toMatchObject({ code: error, data: { reason } })
+    expect(pair.a.manager.held()).toMatchObject({ sessions: 0, ownExchanges: 0 })
   })
 
   it('drops a peer that stalls in the handshake after 10 s, at whatever byte', async () => {
