@@ -141,6 +141,8 @@ export interface AgentView {
   did: string
   description: string
   handler: HandlerName
+  /** why the handler is not at work: its tasks wait */
+  handlerFault?: { code: string; message: string }
   /** without a name in a call, this one is meant */
   isDefault: boolean
   mode: ReachabilityMode

@@ -10,11 +10,13 @@ export async function agentView(node: RookeryNode, agent: HostedAgent): Promise<
   const { mode, window, untilMs } = agent.reachability
   const url = node.agentUrl(agent)
   const tokenFile = node.agents.tokenFile(agent)
+  const fault = node.handlerFault(agent)
   return {
     name: agent.name,
     did: agent.did,
     description: agent.description,
     handler: agent.handler,
+    ...(fault === undefined ? {} : { handlerFault: { code: fault.code, message: fault.message } }),
     isDefault: agent === node.agents.default,
     mode,
     ...(window === undefined ? {} : { window }),

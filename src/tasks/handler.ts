@@ -73,7 +73,7 @@ async function loadBuiltin(name: string): Promise<Record<string, unknown>> {
         kind: 'config',
         field: 'handler',
         value: `builtin:${name}`,
-        remedy: 'use builtin:echo or builtin:digest, or the path of an ES module'
+        remedy: 'use echo or digest, or the path of an ES module'
       })
   }
 }
@@ -89,7 +89,7 @@ async function importModule(spec: string): Promise<Record<string, unknown>> {
         kind: 'config',
         field: 'handler',
         value: spec,
-        remedy: 'name builtin:echo, builtin:digest, or the path of an ES module that exports a handler by default',
+        remedy: 'name echo, digest, or the path of an ES module that exports a handler by default',
         cause
       }
     )

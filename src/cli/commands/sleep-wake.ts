@@ -6,7 +6,9 @@ export const registerSleepWake: RegisterCommand = (program, run) => {
     .command('sleep')
     .description('put an agent to sleep: what arrives is queued on disk')
     .option('--agent <agent>', 'a local agent')
-    .option('--until <moment>', 'when it means to be back: a duration such as 8h, or a date', (text: string) => moment(Date.now())(text))
+    .option('--until <moment>', 'when it wakes by itself: after a duration such as 8h, or at a date', (text: string) =>
+      moment(Date.now())(text)
+    )
     .addHelpText('after', '\nExample:\n  rookery sleep --until 8h')
     .action((options: { agent?: string; until?: number }, command) =>
       run(command, async (invocation) => {

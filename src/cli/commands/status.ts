@@ -44,12 +44,15 @@ function print(out: Output, status: NodeStatus): void {
     ['AGENT', 'MODE', 'QUEUE', 'HANDLER', 'DID'],
     agents.map((agent) => [
       agent.name + (agent.isDefault ? ' *' : ''),
-      agent.mode,
+      agent.untilMs === undefined ? agent.mode : `${agent.mode} for ${age(agent.untilMs - Date.now())}`,
       `${agent.queue.messages}/${agent.queue.bounds.messagesMax} (${bytesText(agent.queue.bytes)})`,
-      agent.handler,
+      agent.handlerFault === undefined ? agent.handler : `${agent.handler} (not at work)`,
       agent.did
     ])
   )
+  for (const { name, handlerFault } of agents) {
+    if (handlerFault !== undefined) out.line(out.paint.yellow(`${name}: ${handlerFault.code}: ${handlerFault.message}; its tasks wait`))
+  }
   if (status.spaces.length > 0) out.line('')
   out.table(
     ['SPACE', 'ROLE', 'AGENT', 'EXPIRES IN'],
