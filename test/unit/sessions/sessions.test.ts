@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { CLOSE, encodeClose } from '../../../protocol/session/close.ts'
+import { CLOSE, decodeClose, encodeClose } from '../../../protocol/session/close.ts'
 import { ConnectionGuard } from '../../../protocol/session/connection-guard.ts'
 import { cookie } from '../../../protocol/session/cookie.ts'
 import { FRAME } from '../../../protocol/session/header.ts'
@@ -8,6 +8,7 @@ import { encodeInit, NO_RESUME_ID, NO_RETRY_COOKIE } from '../../../protocol/ses
 import { Responder } from '../../../protocol/session/responder.ts'
 import { initTarget } from '../../../protocol/session/target.ts'
 import { nodeCrypto } from '../../../src/crypto/node-crypto.ts'
+import type { ByteStream } from '../../../src/net/byte-stream.ts'
 import { seededRandom } from '../../../src/platform/random.ts'
 import { PSS_PROTOCOL, STOP_MS } from '../../../src/sessions/create-session-manager.ts'
 import { readSessionFrame } from '../../../src/sessions/frame-reader.ts'
@@ -413,6 +414,48 @@ describe('opening under load, refusal and attack', () => {
     })
     await expect(pair.open()).rejects.toMatchObject({ code: error, data: { reason } })
     expect(pair.a.manager.held()).toMatchObject({ sessions: 0, ownExchanges: 0 })
+  })
+
+  /** The code of the one CLOSE that came, and nothing after it. */
+  async function closeOn(stream: ByteStream): Promise<number> {
+    const { frame } = await readSessionFrame(stream)
+    await expect(stream.read(1)).rejects.toMatchObject({ code: 'STREAM_ENDED' })
+    return decodeClose(frame).code
+  }
+
+  it.each(['INIT', 'ACK'])('[PSS-11] a malformed header in place of %s is answered CLOSE, then the stream ends', async (place) => {
+    const pair = await Pair.create()
+    const stream = await pair.a.host.openStream({ peer: pair.b.host.peer, addrs: [] }, PSS_PROTOCOL)
+    if (place === 'ACK') {
+      await stream.write(initFrame(pair.agentB.eid))
+      await readSessionFrame(stream)
+    }
+    await stream.write(new Uint8Array(24).fill(7))
+    expect(await closeOn(stream)).toBe(CLOSE.MALFORMED)
+    await settle()
+    expect(pair.b.manager.held()).toMatchObject({ sessions: 0, pendingHandshakes: 0 })
+  })
+
+  it('[PSS-11] a caller that stalls is answered CLOSE (late)', async () => {
+    const pair = await Pair.create()
+    const stream = await pair.a.host.openStream({ peer: pair.b.host.peer, addrs: [] }, PSS_PROTOCOL)
+    await stream.write(initFrame(pair.agentB.eid).subarray(0, 30))
+    await settle()
+    pair.clock.advance(10_000)
+    expect(await closeOn(stream)).toBe(CLOSE.LATE)
+  })
+
+  it('[PSS-11] a malformed header in place of NEG is answered CLOSE, and the caller is told what was wrong with it', async () => {
+    const pair = await Pair.create()
+    const answered = Promise.withResolvers<number>()
+    await pair.b.host.unhandle(PSS_PROTOCOL)
+    await pair.b.host.handle(PSS_PROTOCOL, async (stream) => {
+      await readSessionFrame(stream)
+      await stream.write(new Uint8Array(24).fill(7))
+      answered.resolve(decodeClose((await readSessionFrame(stream)).frame).code)
+    })
+    await expect(pair.open()).rejects.toMatchObject({ code: 'HANDSHAKE_FAILED', data: { reason: 'FRAME_VERSION' } })
+    expect(await answered.promise).toBe(CLOSE.MALFORMED)
   })
 
   it('drops a peer that stalls in the handshake after 10 s, at whatever byte', async () => {
