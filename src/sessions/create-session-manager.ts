@@ -404,6 +404,7 @@ class Sessions implements RunningSessionManager {
     const local = this.#c.agents.byEid(established.localEid)
     if (local === undefined) {
       wipeEstablished(established)
+      this.#responder.release(established.cookies, this.#c.clock.monotonicMs())
       throw new ProtocolError('TARGET_MISMATCH', 'the agent is gone')
     }
     const pair = pairKey(local.eid, established.remoteEid)

@@ -8,6 +8,7 @@ import { encodeInit, NO_RESUME_ID, NO_RETRY_COOKIE } from '../../../protocol/ses
 import { Responder } from '../../../protocol/session/responder.ts'
 import { initTarget } from '../../../protocol/session/target.ts'
 import { nodeCrypto } from '../../../src/crypto/node-crypto.ts'
+import type { LocalAgent } from '../../../src/identity/agent.ts'
 import type { ByteStream } from '../../../src/net/byte-stream.ts'
 import { seededRandom } from '../../../src/platform/random.ts'
 import { PSS_PROTOCOL, STOP_MS } from '../../../src/sessions/create-session-manager.ts'
@@ -456,6 +457,25 @@ describe('opening under load, refusal and attack', () => {
     })
     await expect(pair.open()).rejects.toMatchObject({ code: 'HANDSHAKE_FAILED', data: { reason: 'FRAME_VERSION' } })
     expect(await answered.promise).toBe(CLOSE.MALFORMED)
+  })
+
+  it('lets go of the cookie pair where the agent is removed between policy and session', async () => {
+    let removed: LocalAgent | undefined
+    const pair = await Pair.create({
+      b: {
+        policy: () => {
+          removed ??= pair.b.agents.pop()
+          return { admit: true }
+        }
+      }
+    })
+    const to = { eid: pair.agentB.eid, address: { peer: pair.b.host.peer, addrs: [] } }
+    await expect(pair.a.manager.open(pair.agentA, to.eid, to.address)).rejects.toMatchObject({ data: { reason: 'TARGET' } })
+    expect(pair.b.manager.held()).toMatchObject({ sessions: 0, spentPairs: 1 })
+    pair.b.agents.push(removed as LocalAgent)
+    pair.clock.advance(180_001)
+    await pair.a.manager.open(pair.agentA, to.eid, to.address)
+    expect(pair.b.manager.held()).toMatchObject({ sessions: 1, spentPairs: 1 }) // the live one's
   })
 
   it('drops a peer that stalls in the handshake after 10 s, at whatever byte', async () => {
