@@ -239,6 +239,7 @@ export class FakeHost implements Host {
       return { stored, asked: closest.length, known: closest.length }
     },
     values: (key) => this.#values(key),
+    closerKnown: (key, max) => Math.min(max, this.#closest(key).indexOf(this)),
     routingTableSize: () => this.#known.size,
     mode: () => 'server'
   }
