@@ -102,8 +102,8 @@ function summary(out: Output, report: SimReport, files: { json: string; html: st
   out.line(`${out.paint.bold(report.scenario)}, ${report.nodes} nodes, seed ${report.seed}: ${verdict} in ${seconds(report.wallMs)}`)
   out.line('')
   out.table(
-    ['PHASE', 'TIME'],
-    report.phases.map(({ name, ms }) => [name, seconds(ms)])
+    ['PHASE', 'TIME', 'PROCESSOR'],
+    report.phases.map(({ name, ms, cpuMs }) => [name, seconds(ms), seconds(cpuMs)])
   )
   out.line('')
   out.table(
