@@ -28,7 +28,10 @@ export interface HandlerResult {
  */
 export type AgentHandler = (task: HandlerTask, context: { signal: AbortSignal }) => Promise<HandlerResult | undefined>
 
-/** G-72. What is not declared counts as `consequential` (G-19). */
+/**
+ * G-72. What is not declared counts as `consequential` (G-19). A handler that declares `none` is called for up to 16 tasks side by side, every
+ * other one for one task after another.
+ */
 export const SIDE_EFFECTS = ['none', 'idempotent', 'reversible', 'consequential'] as const
 export type SideEffects = (typeof SIDE_EFFECTS)[number]
 

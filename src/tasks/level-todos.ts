@@ -11,7 +11,7 @@ import { KeyedLock } from './keyed-lock.ts'
 import { checkMessage } from './message.ts'
 import { type OpenTodo, OpenTodos } from './open-todos.ts'
 import { mayFollow, stateClass } from './states.ts'
-import type { JsonObject, Principal, Todo, TodoCreate, TodoPage, TodoState, Todos } from './todo.ts'
+import type { JsonObject, Principal, Taker, Todo, TodoCreate, TodoPage, TodoState, Todos } from './todo.ts'
 import { TodoIndex } from './todo-index.ts'
 
 export interface TodosComponents {
@@ -83,6 +83,8 @@ export class LevelTodos implements Todos {
   readonly #open = new OpenTodos()
   readonly #hooks = new Set<(todo: Todo) => void>()
   readonly #waiting = new Map<string, Set<(todo: Todo) => void>>()
+  /** one worker an agent, so bounded by the hosted agents */
+  readonly #offers = new Map<EidHex, () => Taker | undefined>()
   /** creates that passed the bounds and are not committed yet, in all and by caller */
   readonly #reserved = new Map<string, number>()
   #reservedAll = 0
@@ -172,6 +174,7 @@ export class LevelTodos implements Todos {
   ): Promise<Todo> {
     if (wanted !== undefined) await this.#checkContext(wanted, input.caller.id)
     const release = this.#reserve(input.caller.id)
+    let taker: Taker | undefined
     try {
       const { clock, random } = this.#components
       const id = uuid(random.bytes(16))
@@ -194,15 +197,26 @@ export class LevelTodos implements Todos {
         attempt: 0,
         ...(input.approval !== undefined ? { approval: input.approval } : {})
       }
-      await this.#write(undefined, todo, [
+      taker = todo.state === 'pending' ? this.#takerFor(todo.agent) : undefined
+      const begun = taker === undefined ? todo : { ...this.#leased(todo, taker.holder, taker.leaseMs), revision: 2 }
+      await this.#write(undefined, begun, [
         dedupOp(id),
         this.#contexts.put(this.#sha256(contextId), input.caller.id),
         ...(input.alongside ?? [])
       ])
-      return todo
+      taker?.taken(begun)
+      return begun
+    } catch (error) {
+      taker?.missed()
+      throw error
     } finally {
       release()
     }
+  }
+
+  /** An older Todo that waits goes first. */
+  #takerFor(agent: EidHex): Taker | undefined {
+    return this.#stopped || this.#open.oldestPending(agent).length > 0 ? undefined : this.#offers.get(agent)?.()
   }
 
   async #append(taskId: string, contextId: string | undefined, input: TodoCreate, dedupOp: (id: string) => WriteOp): Promise<Todo> {
@@ -269,12 +283,18 @@ export class LevelTodos implements Todos {
   }
 
   async claim(agent: EidHex, holder: string, { leaseMs }: { leaseMs: number }): Promise<Todo | undefined> {
+    return (await this.claimSome(agent, holder, { leaseMs, countMax: 1 }))[0]
+  }
+
+  async claimSome(agent: EidHex, holder: string, { leaseMs, countMax }: { leaseMs: number; countMax: number }): Promise<Todo[]> {
     return await this.#lock.run([`claim ${agent}`], async () => {
       for (;;) {
-        const id = this.#open.oldestPending(agent)
-        if (id === undefined || this.#stopped) return undefined
-        const claimed = await this.#lease(id, holder, leaseMs)
-        if (claimed !== undefined) return claimed
+        const ids = this.#open.oldestPending(agent, countMax)
+        if (ids.length === 0 || this.#stopped) return []
+        const tried = await Promise.allSettled(ids.map((id) => this.#lease(id, holder, leaseMs)))
+        const claimed = tried.flatMap((one) => (one.status === 'fulfilled' && one.value !== undefined ? [one.value] : []))
+        if (claimed.length > 0) return claimed
+        for (const one of tried) if (one.status === 'rejected') throw one.reason
       }
     })
   }
@@ -286,10 +306,13 @@ export class LevelTodos implements Todos {
 
   async #lease(id: string, holder: string, leaseMs: number): Promise<Todo | undefined> {
     return await this.#change(id, async (todo) => {
-      if (todo.state !== 'pending') return undefined
-      const lease = { holder, untilMs: this.#components.clock.nowMs() + leaseMs }
-      return { ...todo, state: 'claimed', attempt: todo.attempt + 1, lease }
+      return todo.state === 'pending' ? this.#leased(todo, holder, leaseMs) : undefined
     })
+  }
+
+  #leased(todo: Todo, holder: string, leaseMs: number): Todo {
+    const lease = { holder, untilMs: this.#components.clock.nowMs() + leaseMs }
+    return { ...todo, state: 'claimed', attempt: todo.attempt + 1, lease }
   }
 
   async renew(id: string, holder: string, { leaseMs }: { leaseMs: number }): Promise<Todo> {
@@ -348,6 +371,13 @@ export class LevelTodos implements Todos {
   onCommit(hook: (todo: Todo) => void): () => void {
     this.#hooks.add(hook)
     return () => this.#hooks.delete(hook)
+  }
+
+  onCreate(agent: EidHex, offer: () => Taker | undefined): () => void {
+    this.#offers.set(agent, offer)
+    return () => {
+      if (this.#offers.get(agent) === offer) this.#offers.delete(agent)
+    }
   }
 
   async settled(id: string, { signal }: { signal?: AbortSignal } = {}): Promise<Todo> {

@@ -62,8 +62,8 @@ export class OpenTodos {
     if (queue?.length === 0) this.#pending.delete(entry.agent)
   }
 
-  oldestPending(agent: EidHex): string | undefined {
-    return this.#pending.get(agent)?.[0]?.id
+  oldestPending(agent: EidHex, countMax = 1): string[] {
+    return (this.#pending.get(agent) ?? []).slice(0, countMax).map(({ id }) => id)
   }
 
   /** Leases, soonest end first. */
