@@ -104,7 +104,7 @@ class HttpEdge implements A2aEdge {
     if (!LOOPBACK.test(settings.host)) {
       throw new RookeryError('NOT_LOOPBACK', `the A2A edge listens on loopback only, not on ${settings.host}`, {
         kind: 'config',
-        field: 'a2a.host',
+        field: 'http.host',
         value: settings.host,
         remedy: 'use 127.0.0.1 or ::1, and a gateway with TLS in front for others'
       })
@@ -112,7 +112,7 @@ class HttpEdge implements A2aEdge {
     if (settings.publicUrl !== undefined && !/^https?:\/\/[^?#]+$/.test(settings.publicUrl)) {
       throw new RookeryError('PUBLIC_URL_INVALID', 'the public URL is an http or https URL without query and fragment', {
         kind: 'config',
-        field: 'a2a.publicUrl',
+        field: 'http.publicUrl',
         value: settings.publicUrl
       })
     }
