@@ -56,7 +56,7 @@ export async function nodeStatus(node: RookeryNode): Promise<NodeStatus> {
   }
 }
 
-function boundsInForce({ config, queueBounds }: RookeryNode): Record<string, number> {
+function boundsInForce({ config, queueBounds, todos }: RookeryNode): Record<string, number> {
   return {
     'queue.messagesMax': queueBounds.messagesMax,
     'queue.bytesMax': queueBounds.bytesMax,
@@ -69,6 +69,15 @@ function boundsInForce({ config, queueBounds }: RookeryNode): Record<string, num
     'http.bodyBytesMax': config.http.bodyBytesMax,
     'tasks.leaseMs': config.tasks.leaseMs,
     'tasks.waitMaxMs': config.tasks.waitMaxMs,
+    'tasks.openMax': todos.bounds.openMax,
+    'tasks.openPerCallerMax': todos.bounds.openPerCallerMax,
+    'tasks.historyMax': todos.bounds.historyMax,
+    'tasks.todoBytesMax': todos.bounds.todoBytesMax,
+    'tasks.keptMax': todos.bounds.keptMax,
+    'tasks.keptBytesMax': todos.bounds.keptBytesMax,
+    'tasks.keptPerCallerMax': todos.bounds.keptPerCallerMax,
+    'tasks.keptBytesPerCallerMax': todos.bounds.keptBytesPerCallerMax,
+    'tasks.retainMs': todos.bounds.retainMs,
     'control.requestBytesMax': CONTROL_BOUNDS.requestBytesMax,
     'control.callsMax': CONTROL_BOUNDS.callsMax
   }

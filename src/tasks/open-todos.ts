@@ -8,6 +8,8 @@ export interface OpenTodo {
   /** order of arrival, kept when a claim goes back */
   arrival: number
   state: TodoState
+  /** of its row on disk */
+  bytes: number
   holder?: string
   /** end of the lease, Unix ms */
   untilMs?: number
