@@ -251,7 +251,7 @@ describe('the end of a session', () => {
     const session = await pair.open()
     await session.send(1, A2A, text('heard'))
     // B freezes: nothing of it reads or answers any more.
-    for (const { b } of pair.net.streams) b.read = () => new Promise(() => {})
+    for (const { b } of pair.net.streams) b.readInto = () => new Promise(() => {})
     let done = false
     const sent = session.send(1, A2A, text('nobody hears'))
     sent
