@@ -14,8 +14,12 @@ import { TypedEventEmitter } from '@libp2p/interface'
 import { AbstractStream, type AbstractStreamInit, type SendResult } from '@libp2p/utils'
 import type { Uint8ArrayList } from 'uint8arraylist'
 
-/** Bytes asked of the native stream at once: one call costs more than the bytes it brings, so small reads bound the throughput. */
-const READ_BYTES = 65_536
+/**
+ * Bytes asked of the native stream at once. One call costs more than the bytes it brings, so small reads bound the throughput; but it
+ * allocates all that it is asked for, so a stream of small messages asks for less.
+ */
+const READ_BYTES_MIN = 4_096
+const READ_BYTES_MAX = 65_536
 
 /** What the native QUIC connection and stream offer to a muxer. */
 interface NativeStream {
@@ -208,10 +212,11 @@ class QuicStream extends AbstractStream {
 
   /** Nobody wants more, or nobody listens yet. */
   #isFull(): boolean {
-    return this.readStatus === 'paused' || this.readBuffer.byteLength >= READ_BYTES
+    return this.readStatus === 'paused' || this.readBuffer.byteLength >= READ_BYTES_MAX
   }
 
   async #read(): Promise<void> {
+    let readBytes = READ_BYTES_MIN
     try {
       for (;;) {
         while (this.#isFull() && this.status !== 'aborted') {
@@ -220,8 +225,10 @@ class QuicStream extends AbstractStream {
           })
           this.#resume = undefined
         }
-        const chunk = await this.#native.read(READ_BYTES)
+        const chunk = await this.#native.read(readBytes)
         if (chunk === null || chunk === undefined) return this.onRemoteCloseWrite()
+        if (chunk.length === readBytes) readBytes = Math.min(READ_BYTES_MAX, 4 * readBytes)
+        else if (chunk.length < readBytes / 4) readBytes = Math.max(READ_BYTES_MIN, readBytes / 4)
         this.onData(chunk)
       }
     } catch {
