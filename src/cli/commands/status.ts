@@ -1,6 +1,6 @@
 import type { NodeStatus } from '../../api/methods.ts'
 import type { RegisterCommand } from '../context.ts'
-import { age, bytesText, type Output } from '../output.ts'
+import { age, bytesText, counted, type Output } from '../output.ts'
 
 export const registerStatus: RegisterCommand = (program, run) => {
   program
@@ -33,7 +33,7 @@ function print(out: Output, status: NodeStatus): void {
   const network =
     status.network === 'isolated' ? out.paint.yellow('isolated: no peer yet; what is announced waits') : out.paint.green('connected')
   out.line(
-    `network   ${network}, ${status.peers} peers, ${status.routingTableSize} in the routing table, DHT ${status.dhtMode}, ${status.scope}`
+    `network   ${network}, ${counted(status.peers, 'peer')}, ${status.routingTableSize} in the routing table, DHT ${status.dhtMode}, ${status.scope}`
   )
   for (const address of status.addresses) out.line(`          ${address}`)
   out.line(`A2A       ${status.http?.url ?? 'off'}`)
