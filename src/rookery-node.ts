@@ -357,6 +357,12 @@ export class RookeryNode {
     return report
   }
 
+  /** The owner vouches for the clock as it is: one that had run ahead, or lost its time, holds drains no longer (G-10). */
+  async trustClock(): Promise<void> {
+    await this.#parts.clockGuard.trust()
+    this.logger.warn({ nowMs: this.clock.nowMs() }, 'the owner vouched for the clock')
+  }
+
   /** Hands over what waits, whatever the mode; work still runs only while the agent takes it. */
   async drain(agent: HostedAgent, options: { signal?: AbortSignal } = {}): Promise<DrainReport> {
     return await this.#drain.drain(agent, options.signal === undefined ? {} : { signal: options.signal })

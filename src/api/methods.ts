@@ -129,7 +129,11 @@ export const CONTROL_PARAMS = {
     /** Unix ms */
     untilMs: z.int().min(0).optional()
   }),
-  wake: z.strictObject({ agent: agentRef }),
+  wake: z.strictObject({
+    agent: agentRef,
+    /** the owner vouches for the clock as it is, though the disk knows a later time (G-10) */
+    clock: z.literal('trusted').optional()
+  }),
   'queue.list': z.strictObject({ agent: agentRef, limit: limit.optional() })
 } as const
 

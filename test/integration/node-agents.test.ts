@@ -1,9 +1,11 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
+import { callControl } from '../../src/api/control-client.ts'
 import { nodeStatus } from '../../src/api/node-status.ts'
+import { openControl } from '../../src/daemon.ts'
 import { createNode, type RookeryNode } from '../../src/node.ts'
-import { systemClock } from '../../src/platform/clock.ts'
+import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import { LOOPBACK, nodeDir } from '../support/node-dir.ts'
 
 const nodes: RookeryNode[] = []
@@ -67,5 +69,26 @@ describe('an agent of a running node', () => {
     writeFileSync(file, readFileSync(file, 'utf8').replace('handler.mjs', 'other.mjs'), { mode: 0o600 })
     const after = await nodeOn(dir)
     expect((await nodeStatus(after)).agents[0]).toMatchObject({ name: 'bob', handlerFault: { code: 'HANDLER_INVALID' } })
+  })
+
+  it('is drained again once the owner vouches for a clock that had run a day ahead [G-10]', async () => {
+    let aheadMs = 86_400_000
+    const clock: Clock = { ...systemClock, nowMs: () => systemClock.nowMs() + aheadMs }
+    const dir = newDir()
+    const node = await createNode({ ...LOOPBACK, dataDir: dir.path }, { clock, locators: 'on-demand' })
+    nodes.push(node)
+    await openControl(node, dir.path)
+    const alice = await node.addAgent({ name: 'alice' })
+    const bob = await node.addAgent({ name: 'bob', handler: 'echo' })
+    await node.sleep(bob)
+    const message = (messageId: string) => ({ messageId, role: 'ROLE_USER', parts: [{ text: 'hello' }] })
+    await node.send({ from: alice, to: bob.eid, message: message('ahead') })
+    aheadMs = 0
+    await node.send({ from: alice, to: bob.eid, message: message('now') })
+    const held = await callControl(dir.path, 'wake', { agent: 'bob' })
+    expect(held.drain).toMatchObject({ accepted: 0, held: expect.stringContaining('before the highest time on disk') })
+    const trusted = await callControl(dir.path, 'wake', { agent: 'bob', clock: 'trusted' })
+    expect(trusted.drain).not.toHaveProperty('held')
+    expect(trusted.drain).toMatchObject({ accepted: 1 })
   })
 })
