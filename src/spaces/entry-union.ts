@@ -32,8 +32,8 @@ export class EntryUnion {
   readonly #crypto: CryptoProvider
   readonly #query: ListQuery
   readonly #nowMs: number
-  /** by the record's hash; undefined: refused */
-  readonly #seen = new Map<string, RegistryEntry | undefined>()
+  /** by the record's hash, so that what several registrars serve is verified once; while it has room, as a liar must not use it up */
+  readonly #seen = new Map<string, RegistryEntry>()
   readonly #byName = new Map<string, { entry: RegistryEntry; servedBy: Set<string> }>()
 
   constructor(crypto: CryptoProvider, query: ListQuery, nowMs: number) {
@@ -42,20 +42,20 @@ export class EntryUnion {
     this.#nowMs = nowMs
   }
 
-  add(record: Uint8Array, registrar: string): void {
+  /** @returns `refused` for a record that does not verify or was not asked for */
+  add(record: Uint8Array, registrar: string): 'taken' | 'refused' {
     const hash = toHex(this.#crypto.sha256(record))
-    if (!this.#seen.has(hash)) {
-      if (this.#seen.size >= 2 * ENTRIES_MAX) return
-      this.#seen.set(hash, this.#verify(record))
-    }
-    const entry = this.#seen.get(hash)
-    if (entry === undefined) return
+    const known = this.#seen.get(hash)
+    const entry = known ?? this.#verify(record)
+    if (entry === undefined) return 'refused'
+    if (known === undefined && this.#seen.size < 2 * ENTRIES_MAX) this.#seen.set(hash, entry)
     const name = toHex(entry.id)
     const held = this.#byName.get(name)
     if (held === undefined) {
       if (this.#byName.size < ENTRIES_MAX) this.#byName.set(name, { entry, servedBy: new Set([registrar]) })
     } else if (entry.number > held.entry.number) this.#byName.set(name, { entry, servedBy: new Set([registrar]) })
     else if (equals(entry.record.bytes, held.entry.record.bytes)) held.servedBy.add(registrar)
+    return 'taken'
   }
 
   #verify(record: Uint8Array): RegistryEntry | undefined {
