@@ -1,4 +1,5 @@
 import type { EidHex } from '../../protocol/identity/eid.ts'
+import { CallerCounts } from './caller-counts.ts'
 import type { TodoState } from './todo.ts'
 
 /** What memory keeps of a Todo that is not terminal; the same members lie in the `todo-open` table. */
@@ -22,7 +23,7 @@ export class OpenTodos {
   readonly #pending = new Map<EidHex, { arrival: number; id: string }[]>()
   /** ids of what is claimed */
   readonly #claimed = new Set<string>()
-  readonly #perCaller = new Map<string, number>()
+  readonly #perCaller = new CallerCounts()
   #arrival = 0
 
   get size(): number {
@@ -30,7 +31,7 @@ export class OpenTodos {
   }
 
   callerSize(caller: string): number {
-    return this.#perCaller.get(caller) ?? 0
+    return this.#perCaller.of(caller)
   }
 
   nextArrival(): number {
@@ -44,7 +45,7 @@ export class OpenTodos {
   set(id: string, entry: OpenTodo): void {
     this.delete(id)
     this.#open.set(id, entry)
-    this.#perCaller.set(entry.caller, this.callerSize(entry.caller) + 1)
+    this.#perCaller.add(entry.caller, 1)
     this.#arrival = Math.max(this.#arrival, entry.arrival)
     if (entry.state === 'pending') this.#queue(id, entry)
     else if (entry.state === 'claimed') this.#claimed.add(id)
@@ -55,9 +56,7 @@ export class OpenTodos {
     if (entry === undefined) return
     this.#open.delete(id)
     this.#claimed.delete(id)
-    const left = this.callerSize(entry.caller) - 1
-    if (left > 0) this.#perCaller.set(entry.caller, left)
-    else this.#perCaller.delete(entry.caller)
+    this.#perCaller.add(entry.caller, -1)
     const queue = this.#pending.get(entry.agent)
     const at = queue?.findIndex((one) => one.id === id) ?? -1
     if (at >= 0) queue?.splice(at, 1)
