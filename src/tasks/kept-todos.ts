@@ -28,14 +28,6 @@ export class KeptTodos {
     this.#bounds = bounds
   }
 
-  get count(): number {
-    return this.#all.count
-  }
-
-  get bytes(): number {
-    return this.#all.bytes
-  }
-
   add(caller: string, count: number, bytes: number): void {
     const share = this.#shares.get(caller) ?? { count: 0, bytes: 0 }
     for (const one of [share, this.#all]) {

@@ -23,6 +23,7 @@ interface IndexRow {
 /** A Todo as the index names it. */
 export interface IndexedTodo extends IndexRow {
   id: string
+  changedAtMs: number
 }
 
 const MAC_BYTES = 16
@@ -70,7 +71,8 @@ export class TodoIndex {
     const prefix = this.#prefix(caller === undefined ? {} : { caller })
     const lt = beforeMs === undefined ? `${prefix};` : `${prefix}${position(beforeMs, '')}`
     for await (const [key, row] of this.#rows.entries({ gt: `${prefix}:`, lt })) {
-      yield { ...row, id: key.slice(key.lastIndexOf(':') + 1) }
+      const [changedAt, id] = key.slice(prefix.length + 1).split(':') as [string, string]
+      yield { ...row, id, changedAtMs: Number.parseInt(changedAt, 16) }
     }
   }
 

@@ -73,14 +73,15 @@ export interface Taker {
 /** The durable Todo store: one state machine, one way to create, one commit hook (TD-12, TD-13, TD-24). */
 export interface Todos {
   /**
-   * Creates, or finds the one that the same message of the same caller made: `created: false` then, and nothing runs again.
+   * Creates, or finds the one that the same message of the same caller made: `created: false` then, and nothing runs again. Where that one made
+   * room for others since, what is found is how it ended: no history, no artifacts, and a status message that says so.
    * A message that names a Todo of the same caller is appended; an interrupted Todo goes on with it (G-58).
    * @throws RookeryError `MESSAGE_ID_REUSED` (same id, other content), `TODO_UNKNOWN`, `TODO_TERMINAL` (message names a task),
    * `MESSAGE_INVALID`, `CONTEXT_MISMATCH`, `CONTEXT_INVALID`, `TODO_LIMIT` (data.kind)
    */
   create(input: TodoCreate): Promise<{ todo: Todo; created: boolean }>
   get(id: string): Promise<Todo | undefined>
-  /** the Todo that this very message made or went into, if it came before @throws RookeryError `MESSAGE_ID_REUSED` */
+  /** the Todo that this very message made or went into, if it came before, as {@link create} finds it @throws RookeryError `MESSAGE_ID_REUSED` */
   ofMessage(input: { agent: EidHex; caller: Principal; message: JsonObject }): Promise<Todo | undefined>
   /** newest change first; `limit` 1 to 100, by default 50 @throws RookeryError `CURSOR_INVALID` */
   list(filter: { agent?: EidHex; caller?: string; state?: TodoState; limit?: number; cursor?: string }): Promise<TodoPage>

@@ -122,6 +122,27 @@ describe('the official client against the edge', () => {
     expect(runs).toBe(2)
   })
 
+  it('[F007] answers a resend with the end of its task when the task itself made room for newer ones, also after a restart', async () => {
+    const dir = tempDir()
+    cleanups.push(() => dir.dispose())
+    let runs = 0
+    const handler: AgentHandler = async () => ({ text: `run ${++runs}` })
+    const init = { dir: dir.path, agents: [ANNA], handlers: { [ANNA.name]: handler }, todos: { keptPerCallerMax: 1 } }
+    let running = await startA2aNode(init)
+    const first = await post(urlOf(running), send('m-pay'), { agent: ANNA })
+    await post(urlOf(running), send('m-next'), { agent: ANNA })
+    const { id, contextId } = first.body.result.task
+    for (let start = 0; start < 2; start++) {
+      const again = await post(urlOf(running), send('m-pay'), { agent: ANNA })
+      expect(again.body.result.task).toMatchObject({ id, contextId, status: { state: 'TASK_STATE_COMPLETED' } })
+      expect(again.body.result.task.status.message.parts[0].text).toMatch(/^This task has ended/)
+      await running.stop()
+      running = await startA2aNode(init)
+    }
+    cleanups.push(() => running.stop())
+    expect(runs).toBe(2)
+  })
+
   it('[F007] finishes what a restart interrupted: the task was on disk before the answer', async () => {
     const dir = tempDir()
     cleanups.push(() => dir.dispose())

@@ -25,7 +25,8 @@ import { silentLogger } from '../../src/platform/logger.ts'
 import { systemRandom } from '../../src/platform/random.ts'
 import { Store } from '../../src/store/store.ts'
 import { type AgentHandler, loadHandler } from '../../src/tasks/handler.ts'
-import { createTodos, type LevelTodos, type TodosSettings } from '../../src/tasks/level-todos.ts'
+import { createTodos, type LevelTodos } from '../../src/tasks/level-todos.ts'
+import type { TodosSettings } from '../../src/tasks/settings.ts'
 import type { JsonObject, Principal } from '../../src/tasks/todo.ts'
 import { createWorker, type Worker } from '../../src/tasks/worker.ts'
 
@@ -84,6 +85,7 @@ export interface A2aNodeInit {
   handlers?: Record<string, string | AgentHandler>
   clock?: Clock
   bounds?: QueueBounds
+  todos?: Partial<TodosSettings>
   remote?: RemoteAgents
   edge?: Partial<A2aEdgeSettings>
   blockingWaitMs?: number
@@ -115,7 +117,7 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
   const opened = await openLevelStore(init.dir)
   const store = init.wrapStore?.(opened) ?? opened
   const components = { store, crypto: nodeCrypto, clock, random: systemRandom, logger: silentLogger }
-  const todos = await createTodos(components)
+  const todos = await createTodos(components, init.todos)
   const clockGuard = await ClockGuard.open(components)
   const queue = await LevelAsleepQueue.open({ ...components, clockGuard }, { bounds: () => bounds })
   const outgoing = await OutgoingObjects.open(components)

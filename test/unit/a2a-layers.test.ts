@@ -28,9 +28,11 @@ describe('where work may be written', () => {
 
   it('[TD-12] one function writes Todos, and every state change goes through it', () => {
     const writers = modules('tasks').filter(({ text }) => text.includes("table('todo', "))
-    expect(writers.map(({ name }) => name)).toEqual(['level-todos.ts'])
+    expect(writers.map(({ name }) => name)).toEqual(['todo-journal.ts'])
     expect(writers[0]?.text.match(/#rows\.put\(/g)).toHaveLength(1)
-    expect(writers[0]?.text.match(/state: input\.approval/g)).toHaveLength(1)
+    const creators = modules('tasks').filter(({ text }) => text.includes('.add(begun'))
+    expect(creators.map(({ name }) => name)).toEqual(['level-todos.ts'])
+    expect(creators[0]?.text.match(/state: input\.approval/g)).toHaveLength(1)
   })
 
   it('[TD-16] [TD-17] no module below the edge knows a Task, nor the A2A side', () => {

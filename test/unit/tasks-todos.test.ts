@@ -490,7 +490,7 @@ describe('listings', () => {
   })
 
   it('filters by state, and forgets what ended long ago together with its messageId', async () => {
-    const { todos, clock } = await todosInMemory({ retainMs: 1_000 })
+    const { todos, clock } = await todosInMemory({ retainMs: 1_000, nameRetainMs: 1_000 })
     const { todo } = await create(todos, 'a')
     await create(todos, 'b')
     await todos.cancel(todo.id)
@@ -544,12 +544,15 @@ describe('what the Todos may take on disk', () => {
   }
 
   it('a caller that fills its share forgets its own oldest ended Todos, never those of another or one that is open', async () => {
-    const { todos } = await todosInMemory({ keptPerCallerMax: 70 })
+    const { todos, clock } = await todosInMemory({ keptPerCallerMax: 70 })
     const bobs = await run(todos, 'bob', { caller: BOB })
     const open = (await create(todos, 'open')).todo
     await todos.claim(AGENT, 'worker:b', LEASE)
     const ended: Todo[] = []
-    for (let i = 0; i < 75; i++) ended.push(await run(todos, `m${i}`))
+    for (let i = 0; i < 75; i++) {
+      clock.advance(1)
+      ended.push(await run(todos, `m${i}`))
+    }
     expect(await todos.get((ended[0] as Todo).id)).toBeUndefined()
     expect(await todos.get((ended[74] as Todo).id)).toBeDefined()
     expect(await todos.get(open.id)).toBeDefined()
@@ -597,5 +600,118 @@ describe('what the Todos may take on disk', () => {
       data: { kind: 'bytes', max: 30_000 }
     })
     expect((await todos.get(todo.id))?.history).toHaveLength(2)
+  })
+})
+
+describe('what is known of a message whose task made room for others', () => {
+  const DAY_MS = 86_400_000
+  const end = async (todos: LevelTodos, messageId: string, more = {}) => {
+    const { todo } = await create(todos, messageId, more)
+    await todos.claim(AGENT, 'worker:a', LEASE)
+    return await todos.complete(todo.id, 'worker:a', [{ artifactId: 'text', parts: [{ text: 'result' }] }])
+  }
+
+  it('[F007] runs it no second time, also after a restart: its resend finds how the task ended, another content is refused', async () => {
+    const dir = tempDir()
+    cleanups.push(() => dir.dispose())
+    const clock = new ManualClock()
+    const settings = { keptPerCallerMax: 1 }
+    let store = await openLevelStore(dir.path)
+    let todos = await openTodos(store, clock, settings)
+    const first = await end(todos, 'pay')
+    clock.advance(1_000)
+    await end(todos, 'next')
+    expect(await todos.get(first.id)).toBeUndefined()
+
+    const finds = async () => {
+      const again = await create(todos, 'pay')
+      expect(again.created).toBe(false)
+      expect(again.todo).toMatchObject({ id: first.id, contextId: first.contextId, state: 'done', changedAtMs: first.changedAtMs })
+      expect([again.todo.history, again.todo.artifacts]).toEqual([[], []])
+      expect(await todos.ofMessage({ agent: AGENT, caller: ALICE, message: textMessage('pay') })).toEqual(again.todo)
+      await expect(create(todos, 'pay', { message: textMessage('pay', 'more') })).rejects.toMatchObject({ code: 'MESSAGE_ID_REUSED' })
+      expect(await todos.ofMessage({ agent: AGENT, caller: BOB, message: textMessage('pay') })).toBeUndefined()
+      expect((await todos.list({ caller: ALICE.id })).todos).toHaveLength(1)
+    }
+    await finds()
+    await todos.stop()
+    await store.close()
+    store = await openLevelStore(dir.path)
+    todos = await openTodos(store, clock, settings)
+    cleanups.push(async () => {
+      await todos.stop()
+      await store.close()
+    })
+    await finds()
+    clock.advance(DAY_MS - 2_000)
+    await todos.sweep()
+    await finds()
+    clock.advance(2_000)
+    await todos.sweep()
+    expect(await todos.ofMessage({ agent: AGENT, caller: ALICE, message: textMessage('pay') })).toBeUndefined()
+  })
+
+  it('[F007] knows every message that went into the task', async () => {
+    const { todos } = await todosInMemory({ keptPerCallerMax: 1 })
+    const { todo } = await create(todos, 'a')
+    await create(todos, 'b', { message: textMessage('b', 'more', { taskId: todo.id }) })
+    await todos.cancel(todo.id)
+    await create(todos, 'c')
+    const again = await create(todos, 'b', { message: textMessage('b', 'more', { taskId: todo.id }) })
+    expect(again).toMatchObject({ created: false, todo: { id: todo.id, state: 'canceled' } })
+    await expect(create(todos, 'd', { message: textMessage('d', 'more', { taskId: todo.id }) })).rejects.toMatchObject({
+      code: 'TODO_UNKNOWN'
+    })
+  })
+
+  it('[F007] rather refuses new tasks than forgets a name that is due, by the name of the bound, for that caller alone', async () => {
+    const { todos, store, clock } = await todosInMemory({ keptPerCallerMax: 1, namesPerCallerMax: 2 })
+    const ids = []
+    for (const messageId of ['a', 'b', 'c']) {
+      clock.advance(1)
+      ids.push((await end(todos, messageId)).id)
+    }
+    const full = { code: 'TODO_LIMIT', data: { kind: 'namesPerCallerMax', max: 2 } }
+    await expect(create(todos, 'd')).rejects.toMatchObject(full)
+    expect((await create(todos, 'd', { caller: BOB })).created).toBe(true)
+    await todos.stop()
+    const again = await openTodos(store, clock, { keptPerCallerMax: 1, namesPerCallerMax: 2 })
+    cleanups.push(() => again.stop())
+    await expect(create(again, 'd')).rejects.toMatchObject(full)
+    for (const [i, messageId] of ['a', 'b', 'c'].entries()) expect((await create(again, messageId)).todo.id).toBe(ids[i])
+    clock.advance(DAY_MS)
+    expect((await create(again, 'd')).created).toBe(true)
+  })
+
+  it('[F007] keeps the bound of all names as well, and lets go what needs no name any more', async () => {
+    const { todos, clock } = await todosInMemory({ keptMax: 2, namesMax: 1 })
+    await end(todos, 'a')
+    await end(todos, 'b', { caller: BOB })
+    clock.advance(1)
+    await end(todos, 'c')
+    await expect(create(todos, 'd', { caller: BOB })).rejects.toMatchObject({ code: 'TODO_LIMIT', data: { kind: 'namesMax', max: 1 } })
+    clock.advance(DAY_MS)
+    expect((await create(todos, 'd', { caller: BOB })).created).toBe(true)
+  })
+
+  it('[F007] counts no name that the disk refused', async () => {
+    const { todos, store } = await todosInMemory({ keptPerCallerMax: 1, namesPerCallerMax: 1 })
+    await end(todos, 'a')
+    const commit = store.commit.bind(store)
+    store.commit = () => Promise.reject(new Error('disk'))
+    for (let i = 0; i < 3; i++) await expect(create(todos, 'b')).rejects.toThrow('disk')
+    store.commit = commit
+    expect((await create(todos, 'b')).created).toBe(true)
+  })
+
+  it('[F007] gives fifty copies that arrive while the task is forgotten one answer', async () => {
+    const { todos } = await todosInMemory({ keptPerCallerMax: 1 })
+    const first = await end(todos, 'pay')
+    const copies = Array.from({ length: 50 }, () => create(todos, 'pay'))
+    const next = create(todos, 'next')
+    const looks = Array.from({ length: 50 }, () => todos.ofMessage({ agent: AGENT, caller: ALICE, message: textMessage('pay') }))
+    expect((await next).created).toBe(true)
+    for (const one of await Promise.all(copies)) expect(one).toMatchObject({ created: false, todo: { id: first.id, state: 'done' } })
+    for (const one of await Promise.all(looks)) expect(one).toMatchObject({ id: first.id, state: 'done' })
   })
 })
