@@ -142,7 +142,7 @@ export class MessageNames {
       some.push({ key, caller })
       if (some.length === PRUNE_AT_ONCE) await forget()
     }
-    await forget()
+    if (some.length > 0) await forget()
   }
 
   #sha256(text: string): string {

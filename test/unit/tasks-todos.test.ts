@@ -694,6 +694,17 @@ describe('what is known of a message whose task made room for others', () => {
     expect((await create(todos, 'd', { caller: BOB })).created).toBe(true)
   })
 
+  it('[F007] holds the bound of the names when many Todos make room at once', async () => {
+    const { todos, clock } = await todosInMemory({ keptPerCallerMax: 10, namesPerCallerMax: 4 })
+    for (let i = 0; i < 10; i++) {
+      clock.advance(1)
+      await end(todos, `m${i}`)
+    }
+    expect((await create(todos, 'next')).created).toBe(true)
+    expect((await todos.list({ caller: ALICE.id })).todos).toHaveLength(7)
+    for (let i = 0; i < 10; i++) expect((await create(todos, `m${i}`)).created).toBe(false)
+  })
+
   it('[F007] counts no name that the disk refused', async () => {
     const { todos, store } = await todosInMemory({ keptPerCallerMax: 1, namesPerCallerMax: 1 })
     await end(todos, 'a')
