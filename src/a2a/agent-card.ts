@@ -1,10 +1,11 @@
 import { AgentCard } from '@a2a-js/sdk'
-
 import { OFFLINE_DELIVERY_EXTENSION_URI } from '../../protocol/delivery/refusals.ts'
 import type { QueueBounds } from '../delivery/asleep-queue.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import { canonicalJson } from '../tasks/canonical-json.ts'
+import type { HandlerSkill } from '../tasks/handler.ts'
 import type { JsonObject } from '../tasks/todo.ts'
+import { isObject } from './json-rpc.ts'
 import { A2A_VERSION } from './service-parameters.ts'
 
 /** The custom binding of A2A over a Persistent State Session (wire.md §9); a breaking change takes a new URI. */
@@ -12,19 +13,9 @@ export const PSS_BINDING_URI = 'rookery:binding/pss/v1'
 /** How long a card may be kept. */
 export const CARD_MAX_AGE_SEC = 300
 
-export interface Skill {
-  id: string
-  name: string
-  description: string
-  tags: string[]
-  examples?: string[]
-  inputModes?: string[]
-  outputModes?: string[]
-}
-
 export interface AgentCardInput {
   agent: LocalAgent
-  skills: readonly Skill[]
+  skills: readonly HandlerSkill[]
   /** version of the agent, and of the node where it has none */
   version: string
   /** where the JSON-RPC endpoint of this agent is reached from outside, whole */
@@ -76,9 +67,7 @@ function offlineDelivery({ mode, bounds }: { mode: string; bounds: QueueBounds }
 /** A card with the URL that callers of this node use for its agent; the PSS interface stays as it is. */
 export function withRpcUrl(card: JsonObject, rpcUrl: string): JsonObject {
   const interfaces = Array.isArray(card.supportedInterfaces) ? card.supportedInterfaces : []
-  const others = interfaces.filter(
-    (one) => typeof one === 'object' && one !== null && !Array.isArray(one) && one.protocolBinding === PSS_BINDING_URI
-  )
+  const others = interfaces.filter((one) => isObject(one) && one.protocolBinding === PSS_BINDING_URI)
   return { ...card, supportedInterfaces: [{ url: rpcUrl, protocolBinding: 'JSONRPC', protocolVersion: A2A_VERSION }, ...others] }
 }
 

@@ -16,7 +16,7 @@ import { A2aError, toA2aError } from './a2a-error.ts'
 import { CARD_MAX_AGE_SEC, cardText, rpcUrlOf, withRpcUrl } from './agent-card.ts'
 import { type Authenticate, checkBearer, isBearer, principalOf } from './bearer.ts'
 import { bodyErrors, hostGuard, jsonOnly, readBody, sendError } from './http-guards.ts'
-import { checkEnvelope, idOf, type JsonRpcId, parseJson } from './json-rpc.ts'
+import { checkEnvelope, idOf, isObject, type JsonRpcId, parseJson } from './json-rpc.ts'
 import type { KeepAsleep } from './keep-asleep.ts'
 import { legacyRequest } from './legacy-request.ts'
 import { DeliveryRefused, isSend, type LocalA2a } from './local-a2a.ts'
@@ -389,9 +389,6 @@ function serviceParameters(req: Request): ServiceParameters {
 }
 
 function declares(card: JsonObject, uri: string): boolean {
-  const capabilities = card.capabilities as JsonObject | undefined
-  const extensions = capabilities?.extensions
-  return (
-    Array.isArray(extensions) && extensions.some((one) => typeof one === 'object' && one !== null && !Array.isArray(one) && one.uri === uri)
-  )
+  const extensions = isObject(card.capabilities) ? card.capabilities.extensions : undefined
+  return Array.isArray(extensions) && extensions.some((one) => isObject(one) && one.uri === uri)
 }

@@ -1,6 +1,7 @@
 import { utf8 } from '../../protocol/bytes.ts'
 import { PURPOSE_A2A_MESSAGE } from '../../protocol/delivery/object.ts'
 import type { Refusal } from '../../protocol/delivery/refusals.ts'
+import type { Eid } from '../../protocol/identity/eid.ts'
 import type { AsleepQueue } from '../delivery/asleep-queue.ts'
 import type { OutgoingObjects } from '../delivery/outgoing.ts'
 import { refusalOfAnswer } from '../delivery/queue-refusal.ts'
@@ -16,14 +17,24 @@ export type KeepAsleep = (input: {
   retryAfterSec: number | undefined
 }) => Promise<Refusal>
 
-/** What a governed object of purpose `a2a:message` carries: no `configuration`, which is about an answer that nobody waits for any more. */
-export function requestPlaintext({ configuration: _, ...params }: JsonObject): Uint8Array {
-  return utf8(canonicalJson({ method: 'SendMessage', params }))
-}
-
-export function messageIdOf(params: JsonObject): string {
-  const message = params.message as JsonObject
-  return message.messageId as string
+/**
+ * A checked send as a governed object of purpose `a2a:message`, the same bytes for the same messageId until it expires. It carries no
+ * `configuration`, which is about an answer that nobody waits for any more.
+ * @throws what {@link OutgoingObjects.seal} throws
+ */
+export async function sealSend(
+  outgoing: Pick<OutgoingObjects, 'seal'>,
+  { from, to, mailboxKey, params }: { from: LocalAgent; to: Eid; mailboxKey: Uint8Array; params: JsonObject }
+): ReturnType<OutgoingObjects['seal']> {
+  const { configuration: _, ...carried } = params
+  return await outgoing.seal({
+    from,
+    audience: to,
+    mailboxKey,
+    messageId: (params.message as JsonObject).messageId as string,
+    purpose: PURPOSE_A2A_MESSAGE,
+    plaintext: utf8(canonicalJson({ method: 'SendMessage', params: carried }))
+  })
 }
 
 /** Seals for a sleeping agent of this node and puts the object into its queue; `queued: true` only after the synced write (OD-14, OD-22). */
@@ -36,14 +47,7 @@ export function createKeepAsleep({
 }): KeepAsleep {
   return async ({ from, to, params, retryAfterSec }) => {
     try {
-      const { object } = await outgoing.seal({
-        from,
-        audience: to.eid,
-        mailboxKey: to.mailboxKey,
-        messageId: messageIdOf(params),
-        purpose: PURPOSE_A2A_MESSAGE,
-        plaintext: requestPlaintext(params)
-      })
+      const { object } = await sealSend(outgoing, { from, to: to.eid, mailboxKey: to.mailboxKey, params })
       const answer = await queue.enqueue({ audience: to.eidHex, principal: `eid:${from.eidHex}`, object })
       return answer.status === 'queued' ? { reason: 'asleep', queued: true, retryAfterSec } : refusalOfAnswer(answer)
     } catch (err) {

@@ -4,7 +4,7 @@ import type { Refusal } from '../../protocol/delivery/refusals.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { JsonObject, Principal, Todos } from '../tasks/todo.ts'
-import { A2aError } from './a2a-error.ts'
+import { noStreams } from './a2a-error.ts'
 import { cardFromJson } from './agent-card.ts'
 import type { A2aMethod } from './params.ts'
 import { BLOCKING_WAIT_DEFAULT_MS, createRequestHandler } from './request-handler.ts'
@@ -95,8 +95,4 @@ export class LocalA2a {
     }
     return handler
   }
-}
-
-function noStreams(): A2aError {
-  return new A2aError('UNSUPPORTED_OPERATION', 'this agent does not stream: send with SendMessage, read with GetTask')
 }

@@ -30,7 +30,6 @@ const TASK_STATES = ['SUBMITTED', 'WORKING', 'COMPLETED', 'FAILED', 'CANCELED', 
   (state) => `TASK_STATE_${state}`
 )
 
-const pushConfig = z.looseObject({})
 const schemas = {
   SendMessage: sendMessage,
   SendStreamingMessage: sendMessage,
@@ -46,11 +45,11 @@ const schemas = {
     statusTimestampAfter: z.string().regex(TIMESTAMP, 'is not a UTC timestamp').nullish(),
     includeArtifacts: z.boolean().nullish()
   }),
-  CreateTaskPushNotificationConfig: pushConfig,
-  GetTaskPushNotificationConfig: pushConfig,
-  ListTaskPushNotificationConfigs: pushConfig,
-  DeleteTaskPushNotificationConfig: pushConfig,
-  GetExtendedAgentCard: z.looseObject({})
+  CreateTaskPushNotificationConfig: anyObject,
+  GetTaskPushNotificationConfig: anyObject,
+  ListTaskPushNotificationConfigs: anyObject,
+  DeleteTaskPushNotificationConfig: anyObject,
+  GetExtendedAgentCard: anyObject
 } as const satisfies Record<string, z.ZodType>
 
 export type A2aMethod = keyof typeof schemas

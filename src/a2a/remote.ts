@@ -1,6 +1,5 @@
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { DEPOSIT_OBJECT_BYTES_MAX } from '../../protocol/delivery/mailbox.ts'
-import { PURPOSE_A2A_MESSAGE } from '../../protocol/delivery/object.ts'
 import { readRefusal } from '../../protocol/delivery/refusals.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { type Eid, eidHex } from '../../protocol/identity/eid.ts'
@@ -18,7 +17,7 @@ import { A2aError } from './a2a-error.ts'
 import { cardFromJson } from './agent-card.ts'
 import type { RemoteAgents } from './edge.ts'
 import { isObject } from './json-rpc.ts'
-import { messageIdOf, requestPlaintext } from './keep-asleep.ts'
+import { sealSend } from './keep-asleep.ts'
 import { DeliveryRefused, isSend } from './local-a2a.ts'
 import type { A2aMethod } from './params.ts'
 import { a2aChannelOf, RemoteRefusal } from './pss-binding.ts'
@@ -222,17 +221,11 @@ class SessionAgents implements RemoteAgents {
     const { outgoing, crypto, clock, logger } = this.#components
     const { from, to, locator, session, params, retryAfterSec, signal } = input
     try {
-      const sealed = await outgoing.seal({
-        from,
-        audience: to,
-        mailboxKey: locator.mailboxKey,
-        messageId: messageIdOf(params),
-        purpose: PURPOSE_A2A_MESSAGE,
-        plaintext: requestPlaintext(params)
-      })
+      const sealed = await sealSend(outgoing, { from, to, mailboxKey: locator.mailboxKey, params })
       const answer = await depositObject(session, sealed.object, { crypto, clock, signal })
-      if (answer.status === 'refused')
+      if (answer.status === 'refused') {
         return new DeliveryRefused(refusalOfMailbox(answer.refusal, { objectBytesMax: DEPOSIT_OBJECT_BYTES_MAX }))
+      }
       await outgoing.keepReceipt(sealed.key, answer.receipt).catch((err) => logger.warn({ err }, 'a receipt could not be kept'))
       return new DeliveryRefused({ reason: 'asleep', queued: true, retryAfterSec })
     } catch (err) {

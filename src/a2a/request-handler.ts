@@ -14,7 +14,7 @@ import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import { stateClass } from '../tasks/states.ts'
 import type { JsonObject, Principal, Todo, TodoPage, Todos } from '../tasks/todo.ts'
-import { A2aError, taskNotFound, toA2aError } from './a2a-error.ts'
+import { A2aError, noStreams, taskNotFound, toA2aError } from './a2a-error.ts'
 import { shownState, taskFromJson, taskJson } from './projection.ts'
 
 /** One call in the name of a verified principal, handed through the SDK as its user. */
@@ -91,17 +91,15 @@ export function createRequestHandler(options: RequestHandlerOptions): A2ARequest
     return todo
   }
 
-  const refuseStream = (): never => {
-    throw new A2aError('UNSUPPORTED_OPERATION', 'this agent does not stream: send with SendMessage, read with GetTask')
-  }
-
   const refusePush = (context: ServerCallContext): Promise<never> =>
     guarded(context, async () => {
       throw new A2aError('PUSH_NOTIFICATION_NOT_SUPPORTED', 'this agent sends no push notifications')
     })
 
   async function* noStream(context: ServerCallContext): AsyncGenerator<StreamResponse, void, undefined> {
-    await guarded(context, async () => refuseStream())
+    await guarded(context, async () => {
+      throw noStreams()
+    })
   }
 
   return {

@@ -1,6 +1,5 @@
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { DEPOSIT_OBJECT_BYTES_MAX } from '../../protocol/delivery/mailbox.ts'
-import { PURPOSE_A2A_MESSAGE } from '../../protocol/delivery/object.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
 import { depositObject } from '../delivery/mailbox-client.ts'
 import type { OutgoingObjects } from '../delivery/outgoing.ts'
@@ -11,7 +10,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { SessionManager } from '../sessions/session.ts'
 import type { Locators, LocatorView } from '../spaces/spaces.ts'
 import type { JsonObject } from '../tasks/todo.ts'
-import { type KeepAsleep, messageIdOf, requestPlaintext } from './keep-asleep.ts'
+import { type KeepAsleep, sealSend } from './keep-asleep.ts'
 import { DeliveryRefused } from './local-a2a.ts'
 import { checkParams } from './params.ts'
 import { outcomeOfRefusal, type SendOutcome } from './send-message.ts'
@@ -72,14 +71,7 @@ async function depositAt(
   options: { signal?: AbortSignal }
 ): Promise<DeliveryRefused['refusal']> {
   const session = await sessions.open(from, to, locator.address, options)
-  const sealed = await outgoing.seal({
-    from,
-    audience: to,
-    mailboxKey: locator.mailboxKey,
-    messageId: messageIdOf(params),
-    purpose: PURPOSE_A2A_MESSAGE,
-    plaintext: requestPlaintext(params)
-  })
+  const sealed = await sealSend(outgoing, { from, to, mailboxKey: locator.mailboxKey, params })
   const answer = await depositObject(session, sealed.object, { crypto, clock, ...options })
   if (answer.status === 'refused') return refusalOfMailbox(answer.refusal, { objectBytesMax: DEPOSIT_OBJECT_BYTES_MAX })
   await outgoing.keepReceipt(sealed.key, answer.receipt)
