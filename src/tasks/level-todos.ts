@@ -1,10 +1,7 @@
 import { fromHex, toHex } from '../../protocol/bytes.ts'
-import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import type { EidHex } from '../../protocol/identity/eid.ts'
-import type { Clock } from '../platform/clock.ts'
-import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
-import { jsonCodec, type Store } from '../store/store.ts'
+import { jsonCodec } from '../store/store.ts'
 import { CallerCounts } from './caller-counts.ts'
 import { LeaseTimer } from './lease-timer.ts'
 import { checkMessage } from './message.ts'
@@ -13,15 +10,11 @@ import { TODOS_DEFAULTS, type TodosSettings } from './settings.ts'
 import { stateClass } from './states.ts'
 import type { JsonObject, Principal, Taker, Todo, TodoCreate, TodoPage, TodoState, Todos } from './todo.ts'
 import { approvalNotNeeded, contextMismatch, leaseLost, todoLimit, todoTerminal, todoUnknown } from './todo-errors.ts'
-import { TodoJournal } from './todo-journal.ts'
+import { TodoJournal, type TodoJournalComponents } from './todo-journal.ts'
 import { canceled, claimed, completed, continued, failed, judged, released, retried } from './transitions.ts'
 
-export interface TodosComponents {
-  store: Store
-  crypto: CryptoProvider
-  clock: Clock
+export interface TodosComponents extends TodoJournalComponents {
   random: Random
-  logger: Logger
 }
 
 /** A holder with this prefix lives inside this process, so a restart ends its claims at once; all others keep theirs until the lease ends. */

@@ -3,8 +3,7 @@ import type { JsonObject, Todo } from './todo.ts'
 
 type Lease = NonNullable<Todo['lease']>
 
-/** What each act makes of a Todo; which state may follow which is the table's matter, in `states.ts`. */
-
+/** One more attempt, under a lease. Here is what each act makes of a Todo; which state may follow which is said in `states.ts`. */
 export function claimed(todo: Todo, lease: Lease): Todo {
   return { ...todo, state: 'claimed', attempt: todo.attempt + 1, lease }
 }
