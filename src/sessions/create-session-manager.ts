@@ -71,7 +71,7 @@ class Sessions implements RunningSessionManager {
   readonly #log: Logger
   readonly #sessionsMax: number
   readonly #budget: HandshakeBudget
-  readonly #guards = new ConnectionGuards()
+  readonly #guards: ConnectionGuards
   readonly #responder: Responder<TeardownReason>
   /** by cookie pair; at most sessionsMax, those that say goodbye excepted */
   readonly #byCookies = new Map<string, LiveSession>()
@@ -93,6 +93,7 @@ class Sessions implements RunningSessionManager {
     this.#init = init
     this.#log = components.logger.child('sessions')
     this.#sessionsMax = init.sessionsMax ?? 1_000
+    this.#guards = new ConnectionGuards(init.sources)
     const nowMs = clock.monotonicMs()
     this.#budget = new HandshakeBudget({ perSecond: init.handshakesPerSecond ?? 100, burst: init.handshakesBurst ?? 200, nowMs })
     this.#responder = new Responder<TeardownReason>({
@@ -129,6 +130,7 @@ class Sessions implements RunningSessionManager {
     const { clock } = this.#c
     this.#cancelTurn = clock.after(Math.max(0, this.#responder.wakeAtMs - clock.monotonicMs()), () => {
       this.#responder.tick(clock.monotonicMs())
+      this.#guards.sweep(clock.monotonicMs())
       this.#turnSecrets()
     })
   }
@@ -139,7 +141,8 @@ class Sessions implements RunningSessionManager {
       pendingHandshakes: this.#guards.pending,
       ownExchanges: this.#openings.size,
       spentPairs: this.#responder.held.spentPairs,
-      guardedConnections: this.#guards.size
+      guardedConnections: this.#guards.size,
+      guardedSources: this.#guards.sources
     }
   }
 
@@ -334,7 +337,7 @@ class Sessions implements RunningSessionManager {
   /** One inbound stream: a handshake, or a further channel of a session that its first frame names. */
   async #serve(stream: ByteStream): Promise<void> {
     const { clock } = this.#c
-    const entry = this.#guards.enter(stream.connection)
+    const entry = this.#guards.enter(stream.connection, (reason) => stream.reset(reason))
     if (entry === undefined) {
       stream.reset(new ProtocolError('BUSY', 'too many streams without a session'))
       return

@@ -1,11 +1,20 @@
-/** Handshakes that a node computes: a token bucket, so that a flood of INITs takes a bounded share of the processor (wire.md §6, Busy). */
+export interface BudgetInit {
+  perSecond: number
+  burst: number
+  nowMs: number
+}
+
+/**
+ * A token bucket of handshakes. One bounds what the node computes in all, so that a flood of INITs takes a bounded share of the processor
+ * (wire.md §6, Busy); one for each source bounds what one PeerId or one network takes of it.
+ */
 export class HandshakeBudget {
   readonly #perSecond: number
   readonly #burst: number
   #tokens: number
   #atMs: number
 
-  constructor({ perSecond, burst, nowMs }: { perSecond: number; burst: number; nowMs: number }) {
+  constructor({ perSecond, burst, nowMs }: BudgetInit) {
     this.#perSecond = perSecond
     this.#burst = burst
     this.#tokens = burst
@@ -27,5 +36,11 @@ export class HandshakeBudget {
   spend(nowMs: number): void {
     this.#refill(nowMs)
     this.#tokens = Math.max(-this.#burst, this.#tokens - 1)
+  }
+
+  /** Nothing is owed any more: a fresh one would be the same. */
+  isFull(nowMs: number): boolean {
+    this.#refill(nowMs)
+    return this.#tokens >= this.#burst
   }
 }

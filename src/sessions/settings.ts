@@ -8,6 +8,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
 import type { SessionManager } from './session.ts'
+import type { SourceLimitsInit } from './source-limits.ts'
 
 export interface SessionAgents {
   byEid(eid: Eid): LocalAgent | undefined
@@ -34,6 +35,8 @@ export interface SessionManagerInit {
   handshakesPerSecond?: number
   /** and in a burst; default 200 */
   handshakesBurst?: number
+  /** handshakes that one PeerId and one network get */
+  sources?: SourceLimitsInit
   /** what RETRY asks a caller to wait while the node is full; default 2 */
   fullWaitSeconds?: number
   /** liveness and teardown times, for tests */
@@ -47,6 +50,7 @@ export interface SessionManagerHeld {
   ownExchanges: number
   spentPairs: number
   guardedConnections: number
+  guardedSources: number
 }
 
 export interface RunningSessionManager extends SessionManager {

@@ -524,7 +524,8 @@ describe('opening under load, refusal and attack', () => {
       pendingHandshakes: 0,
       ownExchanges: 0,
       spentPairs: 0,
-      guardedConnections: expect.any(Number)
+      guardedConnections: expect.any(Number),
+      guardedSources: 1
     })
     expect(pair.b.manager.held().guardedConnections).toBeLessThanOrEqual(1)
     pair.clock.advance(60_000)
