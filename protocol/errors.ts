@@ -59,6 +59,10 @@ export type ProtocolErrorCode =
   | 'OBJECT_KEY'
   | 'OBJECT_REPLAYED'
   | 'OBJECT_CONFLICT'
+  // evidence
+  | 'EVIDENCE_TARGET'
+  | 'EVIDENCE_SAME'
+  | 'EVIDENCE_NO_CONFLICT'
 
 /**
  * The one error that anything in `protocol/` throws about data. A `TypeError` or `RangeError` from here is a mistake of ours.

@@ -8,14 +8,16 @@ export const CHECKPOINT_BYTES = 185
 const SIGNED_BYTES = 121
 const CHECKPOINT_CONTEXT = context('checkpoint')
 
+/** A sending direction: 0 is that of the first handshake's initiator, for the life of the session, whoever opens it again. */
+export type Direction = 0 | 1
+
 /** Which sending direction of which session and epoch a checkpoint speaks of. */
 export interface CheckpointSubject {
   /** 16 bytes */
   sid: Uint8Array
   /** th3 of the current exchange, 32 bytes */
   epoch: Uint8Array
-  /** 0: what the initiator of the first handshake sends */
-  direction: 0 | 1
+  direction: Direction
   /** the sender of that direction, 32 bytes */
   eid: Uint8Array
 }

@@ -42,8 +42,13 @@ export interface Established {
   readonly keys: SessionKeys
 }
 
+/** Overwrites what the two directions began with. Once the stream has its own copies, a rekey could not forget what still stood here. */
+export function wipeDirections({ i2r, r2i }: SessionKeys): void {
+  for (const { key, iv, chain } of [i2r, r2i]) wipe(key, iv, chain)
+}
+
 /** Overwrites every secret of the epoch. */
 export function wipeEstablished({ keys }: Established): void {
-  for (const { key, iv, chain } of [keys.i2r, keys.r2i]) wipe(key, iv, chain)
+  wipeDirections(keys)
   wipe(keys.export)
 }

@@ -58,20 +58,21 @@ export function decodeReady(payload: Uint8Array): Ready {
 
 /**
  * Compares the peer's READY with where this side stands when neither has anything unacknowledged: the same numbers, the same chains, no heads.
- * @throws ProtocolError `SEQUENCE`, `HASH_MISMATCH`: the two have diverged
+ * @returns `SEQUENCE` or `HASH_MISMATCH` where the two have diverged
  */
-export function checkReadyAgrees(ready: Ready, local: { tx: ChainPoint; rx: ChainPoint }): void {
+export function readyDifference(ready: Ready, local: { tx: ChainPoint; rx: ChainPoint }): ProtocolError | undefined {
   if (ready.rx.seq !== local.tx.seq) {
-    throw new ProtocolError('SEQUENCE', `the peer holds ${ready.rx.seq} of our transactions, we sent ${local.tx.seq}`, { field: 'rxSeq' })
+    return new ProtocolError('SEQUENCE', `the peer holds ${ready.rx.seq} of our transactions, we sent ${local.tx.seq}`, { field: 'rxSeq' })
   }
   if (ready.tx.seq !== local.rx.seq) {
-    throw new ProtocolError('SEQUENCE', `the peer sent ${ready.tx.seq} transactions, we hold ${local.rx.seq}`, { field: 'txSeq' })
+    return new ProtocolError('SEQUENCE', `the peer sent ${ready.tx.seq} transactions, we hold ${local.rx.seq}`, { field: 'txSeq' })
   }
-  if (ready.heads.size > 0) throw new ProtocolError('SEQUENCE', 'the peer names heads ahead of what we sent', { field: 'heads' })
+  if (ready.heads.size > 0) return new ProtocolError('SEQUENCE', 'the peer names heads ahead of what we sent', { field: 'heads' })
   if (!equals(ready.rx.hash, local.tx.hash)) {
-    throw new ProtocolError('HASH_MISMATCH', 'the peer holds another chain of our transactions', { field: 'rxHash' })
+    return new ProtocolError('HASH_MISMATCH', 'the peer holds another chain of our transactions', { field: 'rxHash' })
   }
   if (!equals(ready.tx.hash, local.rx.hash)) {
-    throw new ProtocolError('HASH_MISMATCH', "the peer's chain is another than we hold", { field: 'txHash' })
+    return new ProtocolError('HASH_MISMATCH', "the peer's chain is another than we hold", { field: 'txHash' })
   }
+  return undefined
 }

@@ -82,6 +82,8 @@ export class SendSide<T> {
   readonly #crypto: CryptoProvider
   /** at most CHANNELS_MAX entries, all opened by ourselves */
   readonly #channels = new Map<number, Channel<T>>()
+  /** windows of channels that we have not used yet; at most CHANNELS_MAX entries */
+  readonly #grantedAhead = new Map<number, number>()
   /** at most UNACKED_MAX entries */
   readonly #unacked = new Fifo<Unacked<T>>()
   #tx: ChainPoint
@@ -132,7 +134,8 @@ export class SendSide<T> {
       if (this.#channels.size === CHANNELS_MAX) {
         throw new ProtocolError('RANGE', `a session has at most ${CHANNELS_MAX} channels`, { field: 'channel' })
       }
-      channel = { waiting: new Fifo(), credit: new SendCredit(), head: noHead() }
+      channel = { waiting: new Fifo(), credit: new SendCredit(this.#grantedAhead.get(number)), head: noHead() }
+      this.#grantedAhead.delete(number)
       this.#channels.set(number, channel)
     }
     return channel
@@ -222,12 +225,22 @@ export class SendSide<T> {
     return acked
   }
 
-  /** @throws ProtocolError `WINDOW`, `RANGE` */
+  /**
+   * A window for a channel that we have not used yet is held for it.
+   * @throws ProtocolError `WINDOW` when it lowers what was granted; `RANGE` beyond 64 channels that we have not used
+   */
   grant(number: number, bytes: number): void {
     const channel = this.#channels.get(number)
-    if (channel === undefined)
-      throw new ProtocolError('WINDOW', `WINDOW names channel ${number}, which was never used`, { field: 'channel' })
-    channel.credit.grant(bytes)
+    if (channel !== undefined) {
+      channel.credit.grant(bytes)
+      return
+    }
+    const ahead = this.#grantedAhead.get(number)
+    if (ahead === undefined && this.#grantedAhead.size === CHANNELS_MAX) {
+      throw new ProtocolError('RANGE', `WINDOW names more than ${CHANNELS_MAX} channels that were never used`, { field: 'channel' })
+    }
+    new SendCredit(ahead).grant(bytes)
+    this.#grantedAhead.set(number, bytes)
   }
 
   /** Everything that will now never be acknowledged or sent, oldest first. */

@@ -2,13 +2,13 @@ import { equals, wipe } from '../bytes.ts'
 import type { CryptoProvider, Signer } from '../crypto/provider.ts'
 import { ProtocolError } from '../errors.ts'
 import type { ChainPoint, ChannelHead } from './chain.ts'
-import { type CheckpointSubject, signCheckpoint, verifyCheckpoint } from './checkpoint.ts'
+import { type CheckpointSubject, type Direction, signCheckpoint, verifyCheckpoint } from './checkpoint.ts'
 import { Closing, STREAM_TIMES, type StreamTimes } from './closing.ts'
-import { type Established, wipeEstablished } from './established.ts'
+import { type Established, wipeDirections, wipeEstablished } from './established.ts'
 import { FLAG } from './flags.ts'
 import { FRAME } from './header.ts'
 import { ITEM_KINDS, type Item, isKnownTransaction, isTransaction, itemsBytes, readItems } from './items.ts'
-import { CHANNELS_MAX, checkReadyAgrees, decodeReady, encodeReady } from './ready.ts'
+import { CHANNELS_MAX, decodeReady, encodeReady, readyDifference } from './ready.ts'
 import { ReceiveSide } from './receive-side.ts'
 import { NO_HASH, RECORD_OVERHEAD_BYTES, type RecordType, readRecord, type SealedRecord, sealRecord } from './record.ts'
 import { type Outgoing, SendSide } from './send-side.ts'
@@ -30,6 +30,8 @@ const PING_BYTES_MAX = 32
 
 /** Where a session stands between two epochs. */
 export interface StreamCounters {
+  /** ours; the roles of the current exchange say nothing of it */
+  direction: Direction
   tx: ChainPoint
   rx: ChainPoint
   txHeads?: ReadonlyMap<number, ChannelHead>
@@ -38,7 +40,7 @@ export interface StreamCounters {
 
 export interface SessionStreamInit {
   crypto: CryptoProvider
-  /** the stream takes over its keys and wipes them */
+  /** the stream takes over its keys: those of the directions are wiped at once, the rest with the epoch */
   established: Established
   /** signs for the local EID */
   signer: Signer
@@ -57,6 +59,7 @@ export interface SessionStreamInit {
 export class SessionStream<T> {
   readonly #init: SessionStreamInit
   readonly #times: StreamTimes
+  readonly #direction: Direction
   readonly #sendKeys: SendKeys
   readonly #receiveKeys: ReceiveKeys
   readonly #send: SendSide<T>
@@ -96,10 +99,13 @@ export class SessionStream<T> {
     const [mine, theirs] = role === 'initiator' ? [keys.i2r, keys.r2i] : [keys.r2i, keys.i2r]
     this.#sendKeys = new SendKeys(init.crypto, mine, init.rekey ?? REKEY_LIMITS, init.nowMs)
     this.#receiveKeys = new ReceiveKeys(init.crypto, theirs)
-    const { tx, rx, txHeads, rxHeads } = init.counters ?? {
+    const { direction, tx, rx, txHeads, rxHeads } = init.counters ?? {
+      direction: role === 'initiator' ? 0 : 1,
       tx: { seq: 0n, hash: mine.chain.slice() },
       rx: { seq: 0n, hash: theirs.chain.slice() }
     }
+    wipeDirections(keys)
+    this.#direction = direction
     this.#send = new SendSide(init.crypto, tx, txHeads)
     this.#receive = new ReceiveSide(init.crypto, rx, rxHeads)
     this.#ackSent = rx.seq
@@ -148,7 +154,13 @@ export class SessionStream<T> {
 
   /** Where the next epoch takes up, once nothing is unacknowledged. */
   counters(): StreamCounters {
-    return { tx: this.#send.tx, rx: this.#receive.run, txHeads: this.#send.heads(), rxHeads: this.#receive.heads }
+    return {
+      direction: this.#direction,
+      tx: this.#send.tx,
+      rx: this.#receive.run,
+      txHeads: this.#send.heads(),
+      rxHeads: this.#receive.heads
+    }
   }
 
   // ── what the driver asks for ──
@@ -383,11 +395,10 @@ export class SessionStream<T> {
   }
 
   #subject(whose: 'local' | 'remote'): CheckpointSubject {
-    const { sid, epoch, role, localEid, remoteEid } = this.#init.established
-    const localDirection = role === 'initiator' ? 0 : 1
+    const { sid, epoch, localEid, remoteEid } = this.#init.established
     return whose === 'local'
-      ? { sid, epoch, direction: localDirection, eid: localEid }
-      : { sid, epoch, direction: localDirection === 0 ? 1 : 0, eid: remoteEid }
+      ? { sid, epoch, direction: this.#direction, eid: localEid }
+      : { sid, epoch, direction: this.#direction === 0 ? 1 : 0, eid: remoteEid }
   }
 
   // ── frames in ──
@@ -418,10 +429,13 @@ export class SessionStream<T> {
       return this.#takeRecord(stream, record, readItems(plaintext), nowMs)
     } catch (error) {
       if (!(error instanceof ProtocolError) || this.#phase === 'closed') throw error
-      const reason = this.#phase === 'opening' && error.code !== 'OUT_OF_ORDER' ? 'diverged' : 'violation'
-      this.abort(reason)
-      return [{ kind: 'closed', close: { reason, by: 'local', error } }]
+      return this.#breakOff('violation', error)
     }
+  }
+
+  #breakOff(reason: 'violation' | 'diverged', error: ProtocolError): StreamEffect<T>[] {
+    this.abort(reason)
+    return [{ kind: 'closed', close: { reason, by: 'local', error } }]
   }
 
   #open(stream: number, { counters, aad, sealed }: SealedRecord): Uint8Array {
@@ -470,7 +484,9 @@ export class SessionStream<T> {
     if (item === undefined || items.length !== 1 || item.kind !== ITEM_KINDS.ready) {
       throw new ProtocolError('OUT_OF_ORDER', "the peer's first record is not its READY alone", { field: 'kind' })
     }
-    checkReadyAgrees(decodeReady(item.payload), { tx: this.#send.tx, rx: this.#receive.run })
+    const ready = decodeReady(item.payload)
+    const difference = readyDifference(ready, { tx: this.#send.tx, rx: this.#receive.run })
+    if (difference !== undefined) return this.#breakOff('diverged', difference)
     this.#readyReceived = true
     return this.#openIfReady()
   }

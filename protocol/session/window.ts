@@ -38,8 +38,12 @@ export function decodeWindow(payload: Uint8Array): WindowGrant {
 
 /** What the peer lets us send on one channel. */
 export class SendCredit {
-  #granted = WINDOW_START_BYTES
+  #granted: number
   #used = 0
+
+  constructor(grantedBytes = WINDOW_START_BYTES) {
+    this.#granted = grantedBytes
+  }
 
   allows(cost: number): boolean {
     return this.#used + cost <= this.#granted
