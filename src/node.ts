@@ -11,6 +11,10 @@ import { LevelAsleepQueue } from './delivery/level-asleep-queue.ts'
 import { OutgoingObjects } from './delivery/outgoing.ts'
 import { ReplayCache } from './delivery/replay-cache.ts'
 import { RookeryError } from './errors.ts'
+import { createEvidence } from './evidence/create-evidence.ts'
+import type { RecordEvidence } from './evidence/evidence.ts'
+import { guardedSessions } from './evidence/guarded-sessions.ts'
+import { LocalStakeLedger, type StakeLedger } from './evidence/stake-ledger.ts'
 import { AgentFiles, AgentMemory, type AgentStorage } from './identity/agent-file.ts'
 import { Agents } from './identity/agents.ts'
 import { loadNodeKey, type NodeKey, nodeKeyOf } from './identity/node-key.ts'
@@ -60,6 +64,8 @@ export interface NodeOverrides {
   http?: 'off'
   /** `on-demand`: locators of agents are published by who calls `locators.publish`, not at start and at every change */
   locators?: 'on-demand'
+  /** told of each identity whose escrow ended without a rebuttal; by default a table in the store */
+  ledger?: StakeLedger
   /** counts what the host sends; without one nothing is counted */
   traffic?: Traffic
   /** `leave`: a stop withdraws nothing; others forget this node's records when they expire */
@@ -114,18 +120,23 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   go()
 
   const ports = new PortMemory(store)
-  const host = await openHost(config, overrides, components, { key, ports })
+  const ledger = overrides.ledger ?? new LocalStakeLedger(store)
+  const evidence = await createEvidence({ ...components, ledger, agents: () => agents.list() })
+  const host = await openHost(config, overrides, { ...components, evidence }, { key, ports })
   closing.push('host', 1_500, () => host.stop())
   go()
-  const registry = await createRegistry({ ...components, host }, { registrarsMax: config.registrarsMax })
+  const registry = await createRegistry({ ...components, host }, { registrarsMax: config.registrarsMax, evidence })
   closing.push('registry', 500, () => registry.stop())
+  closing.push('evidence', 500, () => evidence.stop())
+  evidence.begin(registry)
   const own = (hex: EidHex) => agents.list().find((agent) => agent.eidHex === hex)
-  const locators = await createLocators({ ...components, host, agents: own }, { network: config.network })
+  const locators = await createLocators({ ...components, host, agents: own, evidence }, { network: config.network })
   closing.push('locators', 500, () => locators.stop({ withdraw: 'no' }))
   const spaces = await createSpaces({ ...components, host, registry, agents: own }, { network: config.network })
   closing.push('spaces', 1_500, () => spaces.stop({ withdraw: overrides.records === 'leave' ? 'no' : 'yes' }))
-  const sessions = await createSessionManager({ ...components, host, agents }, { sessionsMax: config.sessionsMax })
-  closing.push('sessions', 1_000, () => sessions.stop())
+  const manager = await createSessionManager({ ...components, host, agents, policy: evidence.policy }, { sessionsMax: config.sessionsMax })
+  closing.push('sessions', 1_000, () => manager.stop())
+  const sessions = guardedSessions(manager, evidence)
   go()
 
   const node = new RookeryNode({
@@ -138,6 +149,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     locators,
     spaces,
     sessions,
+    evidence,
     todos,
     queue,
     clockGuard,
@@ -233,13 +245,13 @@ async function holderBy(dataDir: string, clock: Clock): Promise<{ pid: number; s
 async function openHost(
   config: Config,
   overrides: NodeOverrides,
-  components: Base & { store: Store },
+  components: Base & { store: Store; evidence: RecordEvidence },
   { key, ports }: { key: NodeKey; ports: PortMemory }
 ): Promise<Host> {
-  const { crypto, clock } = components
+  const { crypto, clock, evidence } = components
   const open = (listen: readonly string[] | undefined) =>
     createHost(
-      { ...components, validator: recordRules(crypto), traffic: overrides.traffic },
+      { ...components, validator: recordRules(crypto, evidence), traffic: overrides.traffic },
       {
         privateKey: key.seed,
         listen,

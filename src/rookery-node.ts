@@ -1,6 +1,6 @@
 import type { CryptoProvider } from '../protocol/crypto/provider.ts'
 import { type Reachability, reachabilityAt } from '../protocol/delivery/reachability.ts'
-import type { Eid } from '../protocol/identity/eid.ts'
+import { type Eid, eidHex } from '../protocol/identity/eid.ts'
 import { agentCard, rpcUrlOf } from './a2a/agent-card.ts'
 import { type A2aEdge, createA2aEdge, type RemoteAgents } from './a2a/edge.ts'
 import { createKeepAsleep } from './a2a/keep-asleep.ts'
@@ -19,6 +19,7 @@ import type { OutgoingObjects } from './delivery/outgoing.ts'
 import type { ReplayCache } from './delivery/replay-cache.ts'
 import { WakeSchedule } from './delivery/wake-schedule.ts'
 import { RookeryError } from './errors.ts'
+import type { EvidenceService } from './evidence/evidence.ts'
 import type { LocalAgent } from './identity/agent.ts'
 import type { AgentAdd, Agents } from './identity/agents.ts'
 import type { HostedAgent } from './identity/hosted-agent.ts'
@@ -64,6 +65,7 @@ export interface NodeParts extends Base {
   locators: Locators
   spaces: Spaces
   sessions: RunningSessionManager
+  evidence: EvidenceService
   todos: LevelTodos
   queue: LevelAsleepQueue
   clockGuard: ClockGuard
@@ -85,6 +87,8 @@ export class RookeryNode {
   readonly spaces: Spaces
   readonly locators: Locators
   readonly sessions: RunningSessionManager
+  /** verdicts on identities that contradicted themselves, and the blacklist (wire.md §8) */
+  readonly evidence: EvidenceService
   readonly todos: LevelTodos
   readonly queue: LevelAsleepQueue
   readonly logger: Logger
@@ -116,6 +120,7 @@ export class RookeryNode {
     this.spaces = parts.spaces
     this.locators = locators
     this.sessions = sessions
+    this.evidence = parts.evidence
     this.todos = todos
     this.queue = queue
     this.logger = logger.child('node')
@@ -165,6 +170,9 @@ export class RookeryNode {
       void session.closed.then(() => {
         if (this.#live.get(id) === session) this.#live.delete(id)
       })
+    })
+    this.evidence.onStanding((hex, standing) => {
+      if (standing !== 'nominal') this.#closeSessionsWith(hex)
     })
     for (const agent of agents.list()) {
       try {
@@ -311,11 +319,21 @@ export class RookeryNode {
     )
   }
 
-  /** Opens a session, or gives the live one. @throws RookeryError `AGENT_UNKNOWN`, `DIAL_FAILED`, `HANDSHAKE_FAILED`, … */
+  /** Opens a session, or gives the live one. @throws RookeryError `AGENT_UNKNOWN`, `AGENT_REFUSED`, `DIAL_FAILED`, `HANDSHAKE_FAILED`, … */
   async openSession(from: HostedAgent, to: Eid, options: PublishOptions = {}): Promise<Session> {
+    this.evidence.admit(to)
     const { address } = await this.locators.resolve(to, options)
     options.onProgress?.('opening a session')
     return await this.sessions.open(from, to, address, options.signal === undefined ? {} : { signal: options.signal })
+  }
+
+  #closeSessionsWith(remote: string): void {
+    for (const session of this.#live.values()) {
+      if (eidHex(session.remote) !== remote) continue
+      session.close({ signal: this.signal }).catch((error: unknown) => {
+        if (!this.signal.aborted) this.logger.debug({ err: error }, 'a session with a refused identity did not end in order')
+      })
+    }
   }
 
   /** @throws RookeryError `SESSION_UNKNOWN` */

@@ -13,6 +13,7 @@ import {
   locatorType
 } from '../../protocol/records/locator.ts'
 import { RookeryError } from '../errors.ts'
+import type { RecordEvidence } from '../evidence/evidence.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Host } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -41,6 +42,8 @@ export interface LocatorsComponents {
   logger: Logger
   /** the agents of this node, as they are at the moment of asking */
   agents: (eidHex: EidHex) => LocalAgent | undefined
+  /** hears of the locators that look-ups bring, and of two that contradict each other */
+  evidence?: RecordEvidence
 }
 
 /** Opens the locators that our agents published before and keeps them alive from now on. */
@@ -145,8 +148,11 @@ class NodeLocators implements Locators {
     let served: 'served' | 'nothing' = 'nothing'
     for await (const record of dhtRecords({ dht: host.dht, crypto, clock }, locatorKey(eid), signal)) {
       if (record.kind !== 'locator') continue
+      this.#c.evidence?.onLocator(record)
       const verdict = this.#cache.offer(record, clock.nowMs())
       if (verdict === 'equivocation') {
+        const held = this.#cache.get(eid)?.record.bytes
+        if (held !== undefined) this.#c.evidence?.onEquivocation({ target: eid, kind: 'locator', a: held, b: record.bytes })
         logger.warn({ agent: eidToDid(eid), gen: record.payload.gen }, 'an agent signed two locators of one generation')
       } else if (verdict !== 'older') served = 'served'
     }
