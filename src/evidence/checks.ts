@@ -8,7 +8,7 @@ const CHECKED_MAX = 4_096
 /** One look-up of an identity in this time is enough. */
 const CHECK_AGAIN_MS = 3_600_000
 /** Between two look-ups: whoever makes us curious costs us no more than this. */
-const CHECK_EVERY_MS = 10_000
+const CHECK_EVERY_MS = 30_000
 
 /** Looks up, behind everybody's back and at a bounded rate, whether there is evidence against those that this node has to do with. */
 export class Checks {
