@@ -23,7 +23,7 @@ import type { EvidenceService, Origin, Standing, StandingView, Verdict } from '.
 import { Retirements } from './retirements.ts'
 import type { StakeLedger } from './stake-ledger.ts'
 import { Tickets } from './tickets.ts'
-import { type HeldVerdict, VerdictBook } from './verdict-book.ts'
+import { type HeldVerdict, VerdictBook, type VerdictBookInit } from './verdict-book.ts'
 
 /** Pieces of evidence that wait to be judged; more are dropped, whoever brought them sees them again. */
 export const JUDGING_MAX = 256
@@ -44,13 +44,13 @@ export interface EvidenceComponents {
 }
 
 /** Opens what earlier runs judged. {@link RunningEvidence.begin} starts the escrows and goes to the network. */
-export async function createEvidence(components: EvidenceComponents): Promise<RunningEvidence> {
+export async function createEvidence(components: EvidenceComponents, init: VerdictBookInit = {}): Promise<RunningEvidence> {
   const logger = components.logger.child('evidence')
   const parts = { ...components, logger }
   const agent = (name: EidHex) => components.agents().find((one) => one.eidHex === name)
   return new NodeEvidence({
     ...parts,
-    book: await VerdictBook.open(parts),
+    book: await VerdictBook.open(parts, init),
     tickets: await Tickets.open({ ...parts, agent }),
     retirements: await Retirements.open(parts),
     distrusted: await Distrusted.open(parts)

@@ -35,6 +35,7 @@ export class LocalStakeLedger implements StakeLedger {
 
   /** The evidence on which the stake was taken. */
   async taken(target: Eid): Promise<Uint8Array | undefined> {
-    return await this.#table.get(eidHex(target))
+    const evidence = await this.#table.get(eidHex(target))
+    return evidence === undefined ? undefined : new Uint8Array(evidence)
   }
 }

@@ -33,6 +33,11 @@ export interface HeldVerdict {
   ledgerTold: boolean
 }
 
+export interface VerdictBookInit {
+  verdictsMax?: number
+  verdictsOwnMax?: number
+}
+
 interface Components {
   store: Store
   clock: Clock
@@ -47,6 +52,7 @@ interface Components {
  */
 export class VerdictBook {
   readonly #c: Components
+  readonly #max: Record<Origin, number>
   readonly #table: Table<Row>
   readonly #held = new Map<EidHex, HeldVerdict>()
   readonly #locks = new KeyLock()
@@ -56,13 +62,14 @@ export class VerdictBook {
   #cancelLook: () => void = () => {}
   #work: Promise<void> = Promise.resolve()
 
-  private constructor(components: Components) {
+  private constructor(components: Components, { verdictsMax = VERDICTS_MAX, verdictsOwnMax = VERDICTS_OWN_MAX }: VerdictBookInit) {
     this.#c = components
+    this.#max = { told: verdictsMax, own: verdictsMax + verdictsOwnMax }
     this.#table = components.store.table('evidence-verdicts', cborCodec<Row>())
   }
 
-  static async open(components: Components): Promise<VerdictBook> {
-    const book = new VerdictBook(components)
+  static async open(components: Components, init: VerdictBookInit = {}): Promise<VerdictBook> {
+    const book = new VerdictBook(components, init)
     for await (const [name, row] of book.#table.entries()) book.#held.set(name as EidHex, heldOf(row))
     return book
   }
@@ -123,7 +130,7 @@ export class VerdictBook {
         this.#c.logger.info({ agent: eidToDid(target), by: rebuttal?.by }, 'a charge is rebutted: the identity was retired before')
         return 'rebutted'
       }
-      if (held === undefined && !this.#hasRoom(origin)) {
+      if (held === undefined && this.#held.size >= this.#max[origin]) {
         this.#c.logger.warn({ agent: eidToDid(target), verdicts: this.#held.size }, 'no room for another verdict')
         return 'full'
       }
@@ -135,10 +142,6 @@ export class VerdictBook {
       this.#look()
       return held === undefined ? 'challenged' : 'known'
     })
-  }
-
-  #hasRoom(origin: Origin): boolean {
-    return this.#held.size < VERDICTS_MAX + (origin === 'own' ? VERDICTS_OWN_MAX : 0)
   }
 
   async #forget(name: EidHex): Promise<void> {
