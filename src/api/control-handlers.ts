@@ -96,6 +96,13 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
       const drain = await node.wake(hosted, options(context))
       return { ...(await agentView(node, hosted)), drain }
     },
+    async standing({ did, limit }, context) {
+      if (did === undefined) return node.evidence.list(limit === undefined ? {} : { limit })
+      const eid = node.agents.eidOf(did)
+      context.progress('asking the registrars')
+      await node.evidence.check(eid, { signal: context.signal })
+      return [node.evidence.view(eid)]
+    },
     async 'queue.list'({ agent, limit }): Promise<QueueEntry[]> {
       const records = await node.queue.list(node.agents.get(agent).eidHex, limit === undefined ? {} : { limit })
       return records.map(({ key, issuer, objectId, principal, object, enqueuedAtMs, expiresAtMs }) => ({

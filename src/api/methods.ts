@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { REACHABILITY_MODES, type ReachabilityMode, type WakeWindow } from '../../protocol/delivery/modes.ts'
 import type { DrainReport, QueueUsage } from '../delivery/asleep-queue.ts'
 import { RookeryError } from '../errors.ts'
+import type { StandingView } from '../evidence/evidence.ts'
 import type { SessionInfo } from '../sessions/session.ts'
 import type { FindResult, LocatorView, MemberView, SpaceView } from '../spaces/spaces.ts'
 import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
@@ -130,7 +131,9 @@ export const CONTROL_PARAMS = {
     untilMs: z.int().min(0).optional()
   }),
   wake: z.strictObject({ agent: agentRef }),
-  'queue.list': z.strictObject({ agent: agentRef, limit: limit.optional() })
+  'queue.list': z.strictObject({ agent: agentRef, limit: limit.optional() }),
+  /** with `did` (or the name of an agent of this node): that one, after asking its registrars */
+  standing: z.strictObject({ did: did.optional(), limit: limit.optional() })
 } as const
 
 export type ControlMethod = keyof typeof CONTROL_PARAMS
@@ -238,6 +241,7 @@ export interface ControlResults {
   sleep: AgentView
   wake: AgentView & { drain: DrainReport }
   'queue.list': QueueEntry[]
+  standing: StandingView[]
 }
 
 export type ControlMethods = { [M in ControlMethod]: { params: ControlParams<M>; result: ControlResults[M] } }
