@@ -13,9 +13,16 @@ import type {
 import { TypedEventEmitter } from '@libp2p/interface'
 import { AbstractStream, type AbstractStreamInit, type SendResult } from '@libp2p/utils'
 import type { Uint8ArrayList } from 'uint8arraylist'
+import { TurnShare } from './turn-share.ts'
 
 /** Bytes asked of the native stream at once: one call costs more than the bytes it brings, so small reads bound the throughput. */
 const READ_BYTES = 65_536
+
+/**
+ * Inbound streams that are taken in one turn of the event loop, over all connections. Each costs some tenths of a millisecond until its protocol
+ * is known: who opens thousands at once would have the turn for seconds. What waits, waits inside QUIC, where the peer's credit ends.
+ */
+const STREAMS_PER_TURN = 2
 
 /** What the native QUIC connection and stream offer to a muxer. */
 interface NativeStream {
@@ -42,24 +49,25 @@ type LogSource = { forComponent(name: string): AbstractStreamInit['log'] }
 export function withOwnMuxer(transport: Transport): Transport {
   const dial = transport.dial.bind(transport)
   const createListener = transport.createListener.bind(transport)
-  transport.dial = (ma, options) => dial(ma, { ...options, upgrader: withMuxer(options.upgrader) })
-  transport.createListener = (options) => createListener({ ...options, upgrader: withMuxer(options.upgrader) })
+  const turns = new TurnShare(STREAMS_PER_TURN)
+  transport.dial = (ma, options) => dial(ma, { ...options, upgrader: withMuxer(options.upgrader, turns) })
+  transport.createListener = (options) => createListener({ ...options, upgrader: withMuxer(options.upgrader, turns) })
   return transport
 }
 
-function withMuxer(upgrader: Upgrader): Upgrader {
+function withMuxer(upgrader: Upgrader, turns: TurnShare): Upgrader {
   return {
     upgradeOutbound: (maConn: MultiaddrConnection, options: UpgraderWithoutEncryptionOptions): Promise<Connection> =>
-      upgrader.upgradeOutbound(maConn, replaceMuxer(options)),
+      upgrader.upgradeOutbound(maConn, replaceMuxer(options, turns)),
     upgradeInbound: (maConn: MultiaddrConnection, options: UpgraderWithoutEncryptionOptions): Promise<void> =>
-      upgrader.upgradeInbound(maConn, replaceMuxer(options)),
+      upgrader.upgradeInbound(maConn, replaceMuxer(options, turns)),
     createInboundAbortSignal: (signal) => upgrader.createInboundAbortSignal(signal),
     getStreamMuxers: () => upgrader.getStreamMuxers(),
     getConnectionEncrypters: () => upgrader.getConnectionEncrypters()
   }
 }
 
-function replaceMuxer(options: UpgraderWithoutEncryptionOptions): UpgraderWithoutEncryptionOptions {
+function replaceMuxer(options: UpgraderWithoutEncryptionOptions, turns: TurnShare): UpgraderWithoutEncryptionOptions {
   const init = (options.muxerFactory as (StreamMuxerFactory & { init?: { connection: NativeConnection; logger: LogSource } }) | undefined)
     ?.init
   if (init === undefined) return options
@@ -67,7 +75,7 @@ function replaceMuxer(options: UpgraderWithoutEncryptionOptions): UpgraderWithou
     ...options,
     muxerFactory: {
       protocol: 'quic',
-      createStreamMuxer: (maConn) => new QuicMuxer(init.connection, init.logger, maConn as MultiaddrConnection)
+      createStreamMuxer: (maConn) => new QuicMuxer(init.connection, init.logger, maConn as MultiaddrConnection, turns)
     }
   }
 }
@@ -78,11 +86,13 @@ class QuicMuxer extends TypedEventEmitter<StreamMuxerEvents> implements StreamMu
   status: StreamMuxerStatus = 'open'
   readonly #connection: NativeConnection
   readonly #logger: LogSource
+  readonly #turns: TurnShare
 
-  constructor(connection: NativeConnection, logger: LogSource, maConn: MultiaddrConnection) {
+  constructor(connection: NativeConnection, logger: LogSource, maConn: MultiaddrConnection, turns: TurnShare) {
     super()
     this.#connection = connection
     this.#logger = logger
+    this.#turns = turns
     maConn.addEventListener('close', () => this.abort(new Error('the connection closed')), { once: true })
     void this.#accept()
   }
@@ -95,6 +105,7 @@ class QuicMuxer extends TypedEventEmitter<StreamMuxerEvents> implements StreamMu
       } catch {
         return // the connection is gone; its own close event ends the streams
       }
+      await this.#turns.enter()
       if (this.status !== 'open') return discard(native)
       this.safeDispatchEvent('stream', { detail: this.#adopt(native, 'inbound') })
     }
