@@ -45,9 +45,11 @@ export type ProtocolErrorCode =
   | 'CLOSED_BY_PEER'
   | 'TIMEOUT'
   | 'CONTRACT_REFUSED'
+  | 'CONTRACT'
   | 'BUSY'
   | 'SEQUENCE'
   | 'HASH_MISMATCH'
+  | 'DIVERGED'
   | 'WINDOW'
   | 'REKEY_REQUIRED'
   // governed objects
