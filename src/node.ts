@@ -14,6 +14,7 @@ import { RookeryError } from './errors.ts'
 import { createEvidence } from './evidence/create-evidence.ts'
 import type { RecordEvidence } from './evidence/evidence.ts'
 import { guardedSessions } from './evidence/guarded-sessions.ts'
+import { refuseIfElsewhere } from './evidence/identity-elsewhere.ts'
 import { LocalStakeLedger, type StakeLedger } from './evidence/stake-ledger.ts'
 import { AgentFiles, AgentMemory, type AgentStorage } from './identity/agent-file.ts'
 import { Agents } from './identity/agents.ts'
@@ -76,7 +77,7 @@ export interface NodeOverrides {
 
 /**
  * Starts a node. With a data directory its identity must be there already (`initDataDir`); without one a memory level and a seed are needed.
- * @throws RookeryError `CONFIG_INVALID`, `NOT_INITIALISED`, `KEY_FILE_INVALID`, `DATA_DIR_IN_USE`, `SCHEMA_NEWER`, `PORT_IN_USE`, …; then nothing is
+ * @throws RookeryError `CONFIG_INVALID`, `NOT_INITIALISED`, `KEY_FILE_INVALID`, `DATA_DIR_IN_USE`, `SCHEMA_NEWER`, `PORT_IN_USE`, `IDENTITY_ELSEWHERE`, …; then nothing is
  *   left running
  */
 export async function createNode(config: ConfigInput = {}, overrides: NodeOverrides = {}): Promise<RookeryNode> {
@@ -125,6 +126,10 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const host = await openHost(config, overrides, { ...components, evidence }, { key, ports })
   closing.push('host', 1_500, () => host.stop())
   go()
+  if (config.dataDir !== undefined && config.bootstrap.length > 0 && agents.list().length > 0) {
+    const otherHost = () => strangerHost(config, overrides, { ...base, evidence })
+    await refuseIfElsewhere({ ...base, host, otherHost }, agents.list(), { signal: overrides.signal })
+  }
   const registry = await createRegistry({ ...components, host }, { registrarsMax: config.registrarsMax, evidence })
   closing.push('registry', 500, () => registry.stop())
   closing.push('evidence', 500, () => evidence.stop())
@@ -278,6 +283,21 @@ async function openHost(
   const port = portOf(host.addresses())
   if (port !== undefined) await ports.remember('p2p', port)
   return host
+}
+
+/** Listens nowhere and holds nothing: it dials one address under a PeerId of its own. */
+async function strangerHost(config: Config, overrides: NodeOverrides, components: Base & { evidence: RecordEvidence }): Promise<Host> {
+  return await createHost(
+    { ...components, validator: recordRules(components.crypto, components.evidence) },
+    {
+      privateKey: components.random.bytes(32),
+      listen: [],
+      mdns: false,
+      profile: overrides.transport ?? 'quic',
+      network: config.network,
+      dht: { clientMode: true }
+    }
+  )
 }
 
 const listenOn = (port: number) => [

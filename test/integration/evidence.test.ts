@@ -1,3 +1,5 @@
+import { cpSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { callControl } from '../../src/api/control-client.ts'
 import { main } from '../../src/cli/main.ts'
@@ -54,6 +56,36 @@ describe('three nodes and a proof', () => {
     expect(await c.evidence.check(mallory.eid)).toBe('challenged')
     await expect(c.openSession(carol, mallory.eid)).rejects.toMatchObject({ code: 'AGENT_REFUSED' })
     expect((await c.openSession(carol, alice.eid)).info().state).toBe('established')
+  })
+})
+
+describe('a copied data directory', () => {
+  it('[TRM-08] does not start while its identity answers elsewhere, whole or under another PeerId, and starts once it does not', async () => {
+    const a = await node()
+    const first = await node({ bootstrap: bootstrapOf(a) })
+    await connected(a, first)
+    const alice = await first.addAgent({ name: 'alice' })
+    await until(() => a.evidence.standing(alice.eid) === 'nominal')
+    await a.locators.resolve(alice.eid)
+    const { dir: original } = opened.at(-1) as { dir: ReturnType<typeof nodeDir> }
+    const [whole, agentsOnly, later] = [nodeDir(), nodeDir(), nodeDir()]
+    for (const dir of [whole, agentsOnly, later]) opened.push({ stop: async () => {}, dir })
+    cpSync(original.path, whole.path, { recursive: true, force: true })
+    cpSync(original.path, later.path, { recursive: true, force: true })
+    cpSync(join(original.path, 'agents'), join(agentsOnly.path, 'agents'), { recursive: true })
+    const config = { ...LOOPBACK, bootstrap: bootstrapOf(a) }
+    for (const dir of [agentsOnly, whole]) {
+      await expect(createNode({ ...config, dataDir: dir.path })).rejects.toMatchObject({
+        code: 'IDENTITY_ELSEWHERE',
+        kind: 'conflict',
+        value: alice.did,
+        data: { peer: first.peer }
+      })
+    }
+    await first.stop()
+    const restored = await createNode({ ...config, dataDir: later.path })
+    opened.push({ stop: () => restored.stop(), dir: later })
+    expect(restored.agents.get('alice').did).toBe(alice.did)
   })
 })
 
