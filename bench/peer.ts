@@ -1,6 +1,7 @@
-/** The other side of the benchmarks, as a process of its own: answers raw streams and sessions until its parent goes. */
+/** The other side of the benchmarks, as a process of its own: answers raw streams, sessions, hyperdht and iroh until its parent goes. */
 import type { Session } from '../src/sessions/session.ts'
 import { CHANNEL, ECHO, LIVE, newAgent, ours, RAW_ECHO, RAW_SINK, SINK, shipped, write } from './endpoints.ts'
+import { serveOthers } from './others.ts'
 
 const agent = newAgent()
 const { host, sessions } = await ours([agent])
@@ -41,5 +42,6 @@ await raw.handle(RAW_SINK, (stream) => {
   })
 })
 
-process.send?.({ did: agent.did, peer: host.peer, addrs: host.addresses(), raw: raw.getMultiaddrs().map(String) })
+const others = await serveOthers()
+process.send?.({ ...others, did: agent.did, peer: host.peer, addrs: host.addresses(), raw: raw.getMultiaddrs().map(String) })
 process.on('disconnect', () => process.exit(0))
