@@ -8,11 +8,14 @@ import { type Established, wipeDirections, wipeEstablished } from './established
 import { FLAG } from './flags.ts'
 import { FRAME } from './header.ts'
 import { ITEM_KINDS, type Item, isKnownTransaction, isTransaction, itemsBytes, readItems } from './items.ts'
-import { CHANNELS_MAX, decodeReady, encodeReady, readyDifference } from './ready.ts'
+import { Journal, type Outgoing, type Unacked } from './journal.ts'
+import type { Known } from './ledger.ts'
+import { CHANNELS_MAX, decodeReady, encodeReady } from './ready.ts'
 import { ReceiveSide } from './receive-side.ts'
+import { reconcile } from './reconcile.ts'
 import { NO_HASH, RECORD_OVERHEAD_BYTES, type RecordType, readRecord, type SealedRecord, sealRecord } from './record.ts'
-import { type Outgoing, SendSide } from './send-side.ts'
-import type { OutgoingFrame, StreamEffect } from './stream-effects.ts'
+import { SendSide } from './send-side.ts'
+import type { OutgoingFrame, ReadyFacts, StreamEffect } from './stream-effects.ts'
 import { checkFinal, decodeTeardown, encodeTeardown, TEARDOWN_REASONS, type TeardownReason, teardownReasonName } from './teardown.ts'
 import { generationOf, REKEY_LIMITS, ReceiveKeys, type RekeyLimits, recordNonce, SendKeys } from './traffic-keys.ts'
 import { decodeWindow, encodeWindow } from './window.ts'
@@ -38,7 +41,22 @@ export interface StreamCounters {
   rxHeads?: ReadonlyMap<number, ChannelHead>
 }
 
-export interface SessionStreamInit {
+/** A session that outlives its epochs: what the driver carries from one to the next. */
+export interface CarriedState<T> {
+  direction: Direction
+  journal: Journal<T>
+  /** the run whose effects are synced, and the channels' heads */
+  rx: ChainPoint
+  rxHeads: ReadonlyMap<number, ChannelHead>
+  /** what was met beyond them */
+  known: Map<bigint, Known>
+  /** `new`: the first epoch, in which no snapshot may come */
+  epoch: 'new' | 'resumed'
+  /** this side came back without its ESE values */
+  eseLost?: boolean
+}
+
+export interface SessionStreamInit<T> {
   crypto: CryptoProvider
   /** the stream takes over its keys: those of the directions are wiped at once, the rest with the epoch */
   established: Established
@@ -50,6 +68,8 @@ export interface SessionStreamInit {
   times?: StreamTimes
   /** absent: a new session, which begins at 0 and the chain secrets */
   counters?: StreamCounters
+  /** in place of `counters`: what is unacknowledged goes on */
+  carried?: CarriedState<T>
 }
 
 /**
@@ -57,12 +77,15 @@ export interface SessionStreamInit {
  * Frames are pulled by channel, so that the driver packs what waited while its last write was under way.
  */
 export class SessionStream<T> {
-  readonly #init: SessionStreamInit
+  readonly #init: SessionStreamInit<T>
   readonly #times: StreamTimes
   readonly #direction: Direction
   readonly #sendKeys: SendKeys
   readonly #receiveKeys: ReceiveKeys
   readonly #send: SendSide<T>
+  readonly #eseLost: boolean
+  /** as this epoch began: what READY tells and is compared with */
+  readonly #rx: { rx: ChainPoint; heads: ReadonlyMap<number, ChannelHead> }
   readonly #receive: ReceiveSide
   /** the last record number of each stream; at most STREAMS_MAX entries */
   readonly #lastRec = new Map<number, bigint>()
@@ -74,7 +97,7 @@ export class SessionStream<T> {
   readonly #announce = new Set<number>()
   #phase: 'opening' | 'open' | 'closing' | 'closed' = 'opening'
   #readySent = false
-  #readyReceived = false
+  #peerReady: ReadyFacts | undefined
   #ackSent: bigint
   #heardMs: number
   #pinged = false
@@ -92,26 +115,30 @@ export class SessionStream<T> {
   /** items from 0x80 without meaning here */
   itemsIgnored = 0
 
-  constructor(init: SessionStreamInit) {
+  constructor(init: SessionStreamInit<T>) {
     this.#init = init
     this.#times = init.times ?? STREAM_TIMES
     const { keys, role } = init.established
     const [mine, theirs] = role === 'initiator' ? [keys.i2r, keys.r2i] : [keys.r2i, keys.i2r]
     this.#sendKeys = new SendKeys(init.crypto, mine, init.rekey ?? REKEY_LIMITS, init.nowMs)
     this.#receiveKeys = new ReceiveKeys(init.crypto, theirs)
-    const { direction, tx, rx, txHeads, rxHeads } = init.counters ?? {
-      direction: role === 'initiator' ? 0 : 1,
-      tx: { seq: 0n, hash: mine.chain.slice() },
-      rx: { seq: 0n, hash: theirs.chain.slice() }
-    }
+    const carried = init.carried ?? this.#carriedFrom(init.counters ?? firstCounters(init.established))
     wipeDirections(keys)
-    this.#direction = direction
-    this.#send = new SendSide(init.crypto, tx, txHeads)
-    this.#receive = new ReceiveSide(init.crypto, rx, rxHeads)
-    this.#ackSent = rx.seq
+    this.#direction = carried.direction
+    this.#eseLost = carried.eseLost === true
+    this.#send = new SendSide(carried.journal)
+    this.#rx = { rx: carried.rx, heads: carried.rxHeads }
+    const resumed = carried.epoch === 'resumed' ? { known: carried.known } : undefined
+    this.#receive = new ReceiveSide(init.crypto, carried.rx, carried.rxHeads, resumed)
+    this.#ackSent = carried.rx.seq
     this.#heardMs = init.nowMs
-    this.#signedSeq = tx.seq
+    this.#signedSeq = carried.journal.acked.seq
     this.#signedMs = init.nowMs
+  }
+
+  #carriedFrom({ direction, tx, rx, txHeads, rxHeads }: StreamCounters): CarriedState<T> {
+    const journal = new Journal<T>(this.#init.crypto, { ...tx, heads: txHeads })
+    return { direction, journal, rx, rxHeads: rxHeads ?? new Map(), known: new Map(), epoch: 'resumed' }
   }
 
   get phase(): 'opening' | 'open' | 'closing' | 'closed' {
@@ -148,8 +175,8 @@ export class SessionStream<T> {
     return this.#sendKeys.generation
   }
 
-  get unacked() {
-    return this.#send.unacked
+  get unacked(): Iterable<Unacked<T>> {
+    return this.#send.journal.entries
   }
 
   /** Where the next epoch takes up, once nothing is unacknowledged. */
@@ -158,7 +185,7 @@ export class SessionStream<T> {
       direction: this.#direction,
       tx: this.#send.tx,
       rx: this.#receive.run,
-      txHeads: this.#send.heads(),
+      txHeads: this.#send.journal.heads,
       rxHeads: this.#receive.heads
     }
   }
@@ -171,6 +198,28 @@ export class SessionStream<T> {
       throw new ProtocolError('OUT_OF_ORDER', 'the session is closing: nothing new starts')
     }
     return this.#send.queue(channel, kind, payload, tag)
+  }
+
+  /** Takes window for a transaction before it is numbered. @throws ProtocolError `RANGE` for channel 65 */
+  reserve(channel: number, payloadBytes: number): boolean {
+    return this.#send.reserve(channel, payloadBytes)
+  }
+
+  /** A transaction that the driver's journal numbered is on disk. */
+  enqueue(entry: Unacked<T>, window: 'reserved' | 'unreserved'): void {
+    this.#send.enqueue(entry, window)
+  }
+
+  /** Answers a `ready` that asks for a snapshot, once its parts are on disk: they go first, the rest when they are acknowledged. */
+  sendSnapshot(parts: readonly Unacked<T>[]): void {
+    const last = parts.at(-1)?.seq ?? 0n
+    for (const { seq } of this.#send.journal.entries) this.#send.journal.markSynced(seq)
+    this.#send.begin(this.#send.journal.entries, { holdAfter: last })
+  }
+
+  /** A snapshot of the peer was applied and synced. */
+  snapshotSynced(last: bigint): void {
+    this.#receive.snapshotSynced(last)
   }
 
   /** @returns true when the item had not left yet and now never will */
@@ -228,8 +277,8 @@ export class SessionStream<T> {
     return frame
   }
 
-  /** Everything that will never be acknowledged or sent, oldest first. */
-  abandon(): { unacked: Outgoing<T>[]; waiting: Outgoing<T>[] } {
+  /** The live items that will never be sent, oldest first. Transactions stay in the journal. */
+  abandon(): Outgoing<T>[] {
     return this.#send.abandon()
   }
 
@@ -279,7 +328,7 @@ export class SessionStream<T> {
   }
 
   get #flowing(): boolean {
-    return (this.#phase === 'open' || this.#phase === 'closing') && this.#readyReceived && this.#readySent
+    return (this.#phase === 'open' || this.#phase === 'closing') && this.#peerReady !== undefined && this.#readySent
   }
 
   #controlDue(nowMs: number): boolean {
@@ -299,7 +348,7 @@ export class SessionStream<T> {
     for (const grant of this.#receive.takeGrants()) control(ITEM_KINDS.window, encodeWindow(grant))
     if (this.#pong !== undefined) control(ITEM_KINDS.pong, this.#pong)
     this.#pong = undefined
-    const { seq, hash } = this.#send.tx
+    const { seq, hash } = this.#send.sent
     const unsigned = seq - this.#signedSeq
     if (unsigned >= BigInt(CHECKPOINT_TRANSACTIONS) || (unsigned > 0n && nowMs - this.#signedMs >= CHECKPOINT_MS)) {
       this.#signedSeq = seq
@@ -334,16 +383,17 @@ export class SessionStream<T> {
   }
 
   #nextReady(nowMs: number): OutgoingFrame<T> {
-    const ready = { rx: this.#receive.run, tx: this.#send.tx, eseLost: false, heads: this.#receive.headsAhead() }
+    const ready = { rx: this.#receive.run, tx: this.#send.journal.synced, eseLost: this.#eseLost, heads: this.#receive.headsAhead() }
     const bytes = this.#control(CONTROL_CHANNEL, ITEM_KINDS.ready, encodeReady(ready), nowMs)
     this.#readySent = true
     return { bytes, sent: [], effects: this.#openIfReady() }
   }
 
   #openIfReady(): StreamEffect<T>[] {
-    if (!this.#readySent || !this.#readyReceived || this.#phase !== 'opening') return []
+    const facts = this.#peerReady
+    if (!this.#readySent || facts === undefined || this.#phase !== 'opening') return []
     this.#phase = 'open'
-    return [{ kind: 'ready' }]
+    return [{ kind: 'ready', ...facts }]
   }
 
   #nextLast(nowMs: number): OutgoingFrame<T> {
@@ -429,7 +479,7 @@ export class SessionStream<T> {
       return this.#takeRecord(stream, record, readItems(plaintext), nowMs)
     } catch (error) {
       if (!(error instanceof ProtocolError) || this.#phase === 'closed') throw error
-      return this.#breakOff('violation', error)
+      return this.#breakOff(error.code === 'DIVERGED' ? 'diverged' : 'violation', error)
     }
   }
 
@@ -452,7 +502,7 @@ export class SessionStream<T> {
     if (record.type !== FRAME.DATA_STREAM) return this.#takeClosing(stream, record, items, nowMs)
     if (this.#phase === 'closed') return []
     this.#bind(stream, first.channel)
-    if (!this.#readyReceived) return this.#takeReady(items)
+    if (this.#peerReady === undefined) return this.#takeReady(items)
     const effects: StreamEffect<T>[] = []
     this.#takeAck(record.counters.ack, effects, nowMs)
     if (this.#peerFinal && items.some(({ kind }) => isTransaction(kind))) {
@@ -460,9 +510,12 @@ export class SessionStream<T> {
     }
     for (const item of items) if (!isTransaction(item.kind) && item.kind !== ITEM_KINDS.live) this.#takeControl(item)
     for (const { kind, payload } of items) if (kind === ITEM_KINDS.checkpoint) this.#takeCheckpoint(payload)
-    for (const { channel, kind, seq, payload } of this.#receive.accept(record.counters, items)) {
-      if (seq !== undefined && !isKnownTransaction(kind)) effects.push({ kind: 'unknown', channel, itemKind: kind, seq, payload })
-      else effects.push({ kind: 'deliver', channel, itemKind: kind, seq, payload })
+    for (const { channel, kind, seq, payload, position, snapshot } of this.#receive.accept(record.counters, items)) {
+      const numbered = seq === undefined || position === undefined ? undefined : { seq, position }
+      if (snapshot !== undefined) effects.push({ kind: 'snapshot', ...snapshot })
+      else if (numbered !== undefined && !isKnownTransaction(kind))
+        effects.push({ kind: 'unknown', channel, itemKind: kind, payload, ...numbered })
+      else effects.push({ kind: 'deliver', channel, itemKind: kind, payload, seq: undefined, ...numbered })
     }
     return effects
   }
@@ -485,16 +538,27 @@ export class SessionStream<T> {
       throw new ProtocolError('OUT_OF_ORDER', "the peer's first record is not its READY alone", { field: 'kind' })
     }
     const ready = decodeReady(item.payload)
-    const difference = readyDifference(ready, { tx: this.#send.tx, rx: this.#receive.run })
-    if (difference !== undefined) return this.#breakOff('diverged', difference)
-    this.#readyReceived = true
-    return this.#openIfReady()
+    const verdict = reconcile(ready, this.#send.journal, this.#rx)
+    if (verdict.kind === 'diverged') return this.#breakOff('diverged', verdict.error)
+    const peer = { rx: ready.rx.seq, tx: ready.tx.seq, heads: copyHeads(ready.heads), eseLost: ready.eseLost }
+    if (verdict.kind === 'snapshot') {
+      this.#peerReady = { peer, resent: 0, snapshot: 'wanted' }
+      return this.#openIfReady()
+    }
+    const effects: StreamEffect<T>[] = []
+    const acked = this.#send.ack(verdict.ack)
+    if (acked.length > 0) effects.push({ kind: 'acked', items: acked.map((entry) => entry.item), upTo: this.#send.acked })
+    const { seq } = this.#send.journal.synced
+    const lacking = verdict.entries.filter((entry) => entry.seq <= seq)
+    this.#send.begin(lacking)
+    this.#peerReady = { peer, resent: lacking.length, snapshot: 'none' }
+    return [...this.#openIfReady(), ...effects]
   }
 
   #takeAck(ack: bigint, effects: StreamEffect<T>[], nowMs: number): void {
     const items = this.#send.ack(ack)
     if (items.length === 0) return
-    effects.push({ kind: 'acked', items, upTo: this.#send.acked })
+    effects.push({ kind: 'acked', items: items.map((entry) => entry.item), upTo: this.#send.acked })
     this.#closing?.progressed(nowMs)
   }
 
@@ -561,7 +625,7 @@ export class SessionStream<T> {
       this.#phase = 'closed'
       return [{ kind: 'closed', close: { reason: name, by: 'peer' } }]
     }
-    if (!this.#readyReceived) throw new ProtocolError('OUT_OF_ORDER', 'a TEARDOWN with final numbers before READY')
+    if (this.#peerReady === undefined) throw new ProtocolError('OUT_OF_ORDER', 'a TEARDOWN with final numbers before READY')
     const effects: StreamEffect<T>[] = []
     this.#takeAck(record.counters.ack, effects, nowMs)
     checkFinal(final, this.#receive.run, equals)
@@ -584,4 +648,17 @@ export class SessionStream<T> {
     this.#closing.peerClosed()
     return effects
   }
+}
+
+function firstCounters({ keys, role }: Established): StreamCounters {
+  const [mine, theirs] = role === 'initiator' ? [keys.i2r, keys.r2i] : [keys.r2i, keys.i2r]
+  return {
+    direction: role === 'initiator' ? 0 : 1,
+    tx: { seq: 0n, hash: mine.chain.slice() },
+    rx: { seq: 0n, hash: theirs.chain.slice() }
+  }
+}
+
+function copyHeads(heads: ReadonlyMap<number, ChannelHead>): Map<number, ChannelHead> {
+  return new Map([...heads].map(([channel, { seq, digest }]) => [channel, { seq, digest: digest.slice() }]))
 }

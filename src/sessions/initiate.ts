@@ -1,11 +1,13 @@
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
-import { CLOSE, decodeClose } from '../../protocol/session/close.ts'
+import type { ContractVerdict } from '../../protocol/session/contract-policy.ts'
 import { cookie } from '../../protocol/session/cookie.ts'
 import type { Established } from '../../protocol/session/established.ts'
+import { FLAG } from '../../protocol/session/flags.ts'
 import { FRAME } from '../../protocol/session/header.ts'
 import { Initiator, type InitiatorStep } from '../../protocol/session/initiator.ts'
+import { decodeSfc, type SfcBlock, sfcDifference } from '../../protocol/session/sfc.ts'
 import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { ByteStream } from '../net/byte-stream.ts'
@@ -13,7 +15,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { Random } from '../platform/random.ts'
 import { readSessionFrame } from './frame-reader.ts'
 import { peerIds } from './peer-bytes.ts'
-import { sessionError } from './session-errors.ts'
+import { closeName, handshakeFailed } from './session-errors.ts'
 
 export interface InitiateComponents {
   crypto: CryptoProvider
@@ -33,9 +35,17 @@ export interface Initiated {
   roundTrips: number
 }
 
-type Event = { kind: 'frame'; frame: Uint8Array } | { kind: 'wake' } | { kind: 'failed'; error: unknown }
+/** The session that an exchange takes up. */
+export interface ResumePurpose {
+  /** 16 bytes */
+  sid: Uint8Array
+  /** of the first handshake: SFC, EXCLUSIVE, GROUP */
+  flags: number
+  /** the contract block, byte for byte */
+  sfc: Uint8Array | undefined
+}
 
-const CLOSE_NAMES = new Map<number, string>(Object.entries(CLOSE).map(([name, code]) => [code, name]))
+type Event = { kind: 'frame'; frame: Uint8Array } | { kind: 'wake' } | { kind: 'failed'; error: unknown }
 
 /**
  * Runs INIT and NEG over a stream, up to the ACK that is to be sent.
@@ -47,16 +57,17 @@ export async function initiate(
   stream: ByteStream,
   from: LocalAgent,
   to: Eid,
-  { signal }: { signal: AbortSignal }
+  { signal, resume }: { signal: AbortSignal; resume?: ResumePurpose | undefined }
 ): Promise<Initiated> {
   const machine = new Initiator({
     crypto,
     local: from.signer,
     remoteEid: to,
     peers: peerIds(self, stream.connection, 'initiator'),
-    flags: 0,
+    flags: resume === undefined ? 0 : resume.flags | FLAG.RESUME,
+    ...(resume === undefined ? {} : { resumeId: resume.sid }),
     randomness: { iCookie: cookie(random.bytes(8)), nonceI: random.bytes(32), ephSecret: random.bytes(32) },
-    contract: () => ({ kind: 'refuse', field: 'sfc' })
+    contract: (offer) => sameContract(offer, resume?.sfc)
   })
   const startedMs = clock.monotonicMs()
   let hint: string | undefined
@@ -68,15 +79,17 @@ export async function initiate(
       if (step.state === 'ESTABLISHED') {
         return { established: step.established, ack: step.send[0] as Uint8Array, startedMs, roundTrips }
       }
+      if (step.state === 'CLOSED') {
+        await tell(stream, step)
+        throw handshakeFailed(step.error, hint)
+      }
       for (const frame of step.send) await stream.write(frame, { signal })
-      if (step.state === 'CLOSED') throw failed(step.error, hint)
       reading ??= nextFrame(stream, signal)
       const event: Event = await soonest(reading, clock, step.wakeAtMs)
       if (event.kind === 'failed') {
         signal.throwIfAborted()
-        throw failed(new ProtocolError('OUT_OF_ORDER', 'the stream ended during the handshake', { cause: event.error }), hint)
-      }
-      if (event.kind === 'wake') step = machine.tick(clock.monotonicMs()) ?? step
+        step = machine.abort(causeOf(event.error))
+      } else if (event.kind === 'wake') step = machine.tick(clock.monotonicMs()) ?? step
       else {
         reading = undefined
         roundTrips += 1
@@ -85,14 +98,24 @@ export async function initiate(
       }
     }
   } catch (error) {
-    machine.abort(new ProtocolError('OUT_OF_ORDER', 'given up'))
-    void stream.close()
+    void tell(stream, machine.abort(new ProtocolError('OUT_OF_ORDER', 'given up'))).then(() => stream.close())
     signal.throwIfAborted()
     if (error instanceof RookeryError && (error.code === 'STREAM_ENDED' || error.code === 'STREAM_RESET')) {
-      throw failed(new ProtocolError('OUT_OF_ORDER', 'the stream ended during the handshake', { cause: error }), hint)
+      throw handshakeFailed(causeOf(error), hint)
     }
     throw error
   }
+}
+
+/** CLOSE is a hint: whether it arrives changes nothing. */
+async function tell(stream: ByteStream, { send }: InitiatorStep): Promise<void> {
+  for (const frame of send) await stream.write(frame).catch(() => {})
+}
+
+/** What a read failed with: a header that was refused speaks for itself. */
+function causeOf(error: unknown): ProtocolError {
+  if (error instanceof ProtocolError) return error
+  return new ProtocolError('OUT_OF_ORDER', 'the stream ended during the handshake', { cause: error })
 }
 
 async function nextFrame(stream: ByteStream, signal: AbortSignal): Promise<Event> {
@@ -113,23 +136,9 @@ async function soonest(reading: Promise<Event>, clock: Clock, wakeAtMs: number):
   }
 }
 
-function closeName(frame: Uint8Array): string | undefined {
-  try {
-    const { code } = decodeClose(frame)
-    return CLOSE_NAMES.get(code) ?? `CLOSE-${code}`
-  } catch {
-    return undefined
-  }
-}
-
-function failed(error: ProtocolError, hint: string | undefined): RookeryError {
-  if (hint === 'BUSY') {
-    return sessionError('SESSION_BUSY', 'the peer has no room for another session', {
-      remedy: 'try again later',
-      cause: error,
-      data: { reason: hint }
-    })
-  }
-  const reason = hint ?? error.code
-  return sessionError('HANDSHAKE_FAILED', `the handshake failed (${reason}): ${error.message}`, { cause: error, data: { reason } })
+/** A new session asks for none; a session that is taken up keeps its own, byte for byte. */
+function sameContract(offer: SfcBlock | undefined, held: Uint8Array | undefined): ContractVerdict {
+  if (held === undefined || offer === undefined) return { kind: 'refuse', field: 'sfc' }
+  const field = sfcDifference(offer, decodeSfc(held))
+  return field === undefined ? { kind: 'accept' } : { kind: 'refuse', field }
 }

@@ -1,4 +1,5 @@
 import { ProtocolError } from '../../protocol/errors.ts'
+import { CLOSE, decodeClose } from '../../protocol/session/close.ts'
 import type { ErrorKind } from '../errors.ts'
 import { RookeryError } from '../errors.ts'
 
@@ -43,6 +44,34 @@ export function neverSent(reason: string): RookeryError {
     remedy: 'open a new session and send again',
     data: { reason, outcome: 'not-sent' }
   })
+}
+
+const CLOSE_NAMES = new Map<number, string>(Object.entries(CLOSE).map(([name, code]) => [code, name]))
+
+/** What a CLOSE frame hints at; undefined where it cannot be read. */
+export function closeName(frame: Uint8Array): string | undefined {
+  try {
+    const { code } = decodeClose(frame)
+    return CLOSE_NAMES.get(code) ?? `CLOSE-${code}`
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * An exchange ended without a session.
+ * @param hint - of the peer's CLOSE, where one came
+ */
+export function handshakeFailed(error: ProtocolError, hint: string | undefined): RookeryError {
+  if (hint === 'BUSY') {
+    return sessionError('SESSION_BUSY', 'the peer has no room for another session', {
+      remedy: 'try again later',
+      cause: error,
+      data: { reason: hint }
+    })
+  }
+  const reason = hint ?? error.code
+  return sessionError('HANDSHAKE_FAILED', `the handshake failed (${reason}): ${error.message}`, { cause: error, data: { reason } })
 }
 
 /** What `open` says of an exchange that ended between ACK and the peer's READY. */

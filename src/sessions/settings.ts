@@ -3,11 +3,12 @@ import type { Eid } from '../../protocol/identity/eid.ts'
 import type { StreamTimes } from '../../protocol/session/closing.ts'
 import type { TeardownReason } from '../../protocol/session/teardown.ts'
 import type { LocalAgent } from '../identity/agent.ts'
-import type { Host } from '../net/host.ts'
+import type { Host, PeerAddress } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
-import type { SessionManager } from './session.ts'
+import type { Store } from '../store/store.ts'
+import type { SessionManager, SnapshotSource } from './session.ts'
 import type { SourceLimitsInit } from './source-limits.ts'
 
 export interface SessionAgents {
@@ -25,7 +26,13 @@ export interface SessionManagerComponents {
   crypto: CryptoProvider
   logger: Logger
   agents: SessionAgents
+  /** sessions, journals and receive positions live here */
+  store: Store
   policy?: SessionPolicy
+  /** where a remote agent is now; asked before a session is taken up again. Absent: where it was reached last */
+  locate?: (remote: Eid, options: { signal: AbortSignal }) => Promise<PeerAddress>
+  /** the state that takes the place of what a peer lost and the journal no longer holds; default: none */
+  snapshot?: SnapshotSource
 }
 
 export interface SessionManagerInit {
@@ -41,11 +48,26 @@ export interface SessionManagerInit {
   fullWaitSeconds?: number
   /** liveness and teardown times, for tests */
   times?: StreamTimes
+  /** sessions on disk; above it a new one is refused as over capacity. Default 10,000 */
+  storedMax?: number
+  /** without an item for so long, and nothing unacknowledged, a session lets go of its connection and memory. Default 30 min */
+  parkAfterMs?: number
+  /** a session without an item for so long is dissolved. Default 90 days */
+  parkedMaxMs?: number
+  /** unacknowledged for so long, what a session holds is returned as "outcome unknown". Default 7 days */
+  unackedMaxMs?: number
+  /** the longest pause between two attempts to take a session up again; default 60 s */
+  reconnectMsMax?: number
 }
 
 /** What the manager holds that peers can grow, for metrics and tests. */
 export interface SessionManagerHeld {
+  /** with a connection */
   sessions: number
+  /** in memory, connected or not */
+  loaded: number
+  /** on disk */
+  stored: number
   pendingHandshakes: number
   ownExchanges: number
   spentPairs: number

@@ -5,7 +5,7 @@ import type { LocalAgent } from '../../src/identity/agent.ts'
 import type { PeerAddress } from '../../src/net/host.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { PSS_PROTOCOL } from '../../src/sessions/create-session-manager.ts'
-import type { LiveSession } from '../../src/sessions/live-session.ts'
+import type { DurableSession } from '../../src/sessions/durable-session.ts'
 import { agentOf, type Node, type NodeInit, nodeOn } from '../unit/sessions/memory-net.ts'
 import { addressOf, startHost, stopHosts } from './host-fixture.ts'
 
@@ -129,7 +129,7 @@ describe('sessions over QUIC', () => {
   it('[PSS-20] a channel whose reader stands still holds up no other channel', async () => {
     const gate = Promise.withResolvers<void>()
     const { b, open } = await two({ b: { handler: async ({ channel }) => (channel === 1 ? gate.promise : undefined) } })
-    const session = (await open()) as LiveSession
+    const session = (await open()) as DurableSession
     const slow = Array.from({ length: 40 }, () => session.send(1, A2A, new Uint8Array(65_536)))
     await b.received(16)
     for (let i = 0; i < 20; i++) await session.send(2, LIVE, text(`${i}`))

@@ -30,7 +30,7 @@ export class PairedSession implements Session {
 
   async send(channel: number, kind: number, payload: Uint8Array): Promise<void> {
     if (this.#ended !== undefined) throw new RookeryError('SESSION_CLOSED', 'the session is closed', { kind: 'unavailable' })
-    const item: Inbound = { channel, kind, payload: payload.slice() }
+    const item: Inbound = { channel, kind, payload: payload.slice(), position: () => [] }
     this.peer.received.push(item)
     await Promise.resolve()
     const handled = this.peer.#handlers.get(channel)?.(item) ?? Promise.resolve()

@@ -181,7 +181,7 @@ export function sessionPair(a: LocalAgent, b: LocalAgent) {
       remote: remote.eid,
       info: () => ({ id: '00' }) as SessionInfo,
       async send(channel, kind, payload) {
-        const item = { channel, kind, payload }
+        const item: Inbound = { channel, kind, payload, position: () => [] }
         end.sent.push(item)
         if (end.lose?.(item) === true) return
         await end.peer.receive(end.change?.(item) ?? item)

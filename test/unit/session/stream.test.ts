@@ -4,9 +4,12 @@ import { toHex } from '../../../protocol/bytes.ts'
 import { ProtocolError } from '../../../protocol/errors.ts'
 import { FRAME } from '../../../protocol/session/header.ts'
 import { ITEM_KINDS } from '../../../protocol/session/items.ts'
-import { RECORD_CLEAR_BYTES } from '../../../protocol/session/record.ts'
-import { UNACKED_MAX } from '../../../protocol/session/send-side.ts'
-import { type Side, StreamPair, text } from './stream-pair.ts'
+import { Journal } from '../../../protocol/session/journal.ts'
+import { NO_HASH, RECORD_CLEAR_BYTES, sealRecord } from '../../../protocol/session/record.ts'
+import { SendSide, UNACKED_MAX } from '../../../protocol/session/send-side.ts'
+import { SessionStream } from '../../../protocol/session/stream.ts'
+import { nodeCrypto } from '../../../src/crypto/node-crypto.ts'
+import { establishedOf, type Side, StreamPair, seedA, signerOf, text } from './stream-pair.ts'
 
 const A2A = ITEM_KINDS.a2a
 
@@ -31,7 +34,22 @@ describe('an established session', () => {
     expect(pair.a.wire.has(1)).toBe(false)
     pair.run()
     expect(pair.b.delivered.map((one) => one.text)).toEqual(['early'])
-    expect(pair.a.effects[0]).toEqual({ kind: 'ready' })
+    expect(pair.a.effects[0]).toMatchObject({ kind: 'ready', resent: 1, snapshot: 'none' })
+  })
+
+  it.each([
+    ['is cut short', new Uint8Array(81)],
+    ['names an unknown flag', new Uint8Array(82).fill(0xff)]
+  ])('[PSS-17] a READY that %s is a violation, not a divergence', (_, payload) => {
+    const pair = new StreamPair()
+    const frame = sealRecord(
+      { aead: nodeCrypto.aead.keyed(establishedOf('initiator').keys.i2r.key), nonce: establishedOf('initiator').keys.i2r.iv },
+      { type: FRAME.DATA_STREAM, flags: 0, cookies: establishedOf('initiator').cookies },
+      { rec: 0n, seq: 0n, ack: 0n, hash: NO_HASH },
+      [{ kind: ITEM_KINDS.ready, channel: 0, prev: undefined, payload }]
+    )
+    const effects = pair.b.stream.receive(0, frame, 0)
+    expect(effects).toEqual([{ kind: 'closed', close: expect.objectContaining({ reason: 'violation', by: 'local' }) }])
   })
 
   it('[PSS-18] gives every record of a stream a higher number, and drops and counts one that repeats or is lower', () => {
@@ -150,7 +168,7 @@ describe('an established session', () => {
       for (let i = 0; i < 3_000; i++) pair.a.stream.queue(channel, A2A, text('x'), 'x')
     }
     pair.run()
-    expect(pair.a.stream.tx.seq).toBe(BigInt(UNACKED_MAX))
+    expect(pair.b.stream.rx.seq).toBe(BigInt(UNACKED_MAX))
   })
 
   it('numbers and acknowledges a transaction of an unknown kind without effect, reports it, and ignores unknown kinds from 0x80', () => {
@@ -190,6 +208,36 @@ describe('an established session', () => {
     expect(pair.b.stream.phase).toBe('open')
   })
 
+  it("[PSS-19] signs under the first handshake's direction in a later epoch too, whoever opened that one", () => {
+    const start = (hash: number) => ({ seq: 7n, hash: new Uint8Array(32).fill(hash) })
+    const pair = new StreamPair({
+      counters: { a: { direction: 1, tx: start(1), rx: start(2) }, b: { direction: 0, tx: start(2), rx: start(1) } }
+    }).opened()
+    pair.a.stream.queue(1, A2A, text('x'), 'x')
+    pair.run()
+    pair.tick(30_000)
+    pair.run()
+    const checkpoint = pair.b.stream.peerCheckpoint
+    expect(checkpoint?.[48]).toBe(1) // sid 16, epoch 32, then the direction
+    expect(pair.a.stream.counters().direction).toBe(1)
+    pair.b.stream.close('done', pair.nowMs)
+    pair.run()
+    expect([pair.a.stream.phase, pair.b.stream.phase]).toEqual(['closed', 'closed'])
+    expect(pair.a.stream.peerCheckpoint?.[48]).toBe(0)
+  })
+
+  it('holds the window of a channel that was not used yet, for 64 of them, and refuses one that lowers it', () => {
+    const side = new SendSide<string>(new Journal(nodeCrypto, { seq: 0n, hash: NO_HASH }))
+    for (let channel = 0; channel < 64; channel++) side.grant(channel, 2_097_152)
+    expect(() => side.grant(64, 2_097_152)).toThrow(expect.objectContaining({ code: 'RANGE', field: 'channel' }))
+    expect(() => side.grant(3, 2_097_151)).toThrow(expect.objectContaining({ code: 'WINDOW' }))
+    side.queue(3, ITEM_KINDS.live, new Uint8Array(1_048_576), 'first')
+    side.queue(3, ITEM_KINDS.live, new Uint8Array(1_048_576), 'second')
+    side.queue(3, ITEM_KINDS.live, new Uint8Array(0), 'beyond')
+    expect([side.pack(3)?.items.length, side.pack(3)?.items.length, side.pack(3)]).toEqual([1, 1, undefined])
+    side.grant(64, 2_097_152) // channel 3 is used now, so there is room again
+  })
+
   it('refuses channel 65', () => {
     const pair = new StreamPair().opened()
     for (let channel = 0; channel < 64; channel++) pair.a.stream.queue(channel, A2A, text('x'), 'x')
@@ -200,7 +248,7 @@ describe('an established session', () => {
     '[F076] counters beyond %s neither wrap nor round, also into the next epoch',
     (seed) => {
       const start = (hash: number) => ({ seq: seed, hash: new Uint8Array(32).fill(hash) })
-      const counters = { a: { tx: start(1), rx: start(2) }, b: { tx: start(2), rx: start(1) } }
+      const counters = { a: { direction: 0, tx: start(1), rx: start(2) }, b: { direction: 1, tx: start(2), rx: start(1) } } as const
       const first = new StreamPair({ counters }).opened()
       const exchange = (pair: StreamPair, from: number) => {
         for (let i = from; i < from + 5; i++) {
@@ -237,6 +285,15 @@ describe('an established session', () => {
     pair.run()
     expect(pair.a.stream.generation).toBeGreaterThan(before)
     expect(pair.b.delivered).toHaveLength(41)
+  })
+
+  it("[PSS-18] leaves no copy of the first generation's secrets behind: the handshake's are overwritten once the stream has its own", () => {
+    const established = establishedOf('initiator')
+    const { i2r, r2i } = established.keys
+    new SessionStream({ crypto: nodeCrypto, established, signer: signerOf(seedA), nowMs: 0 })
+    const left = [i2r, r2i].flatMap(({ key, iv, chain }) => [...key, ...iv, ...chain])
+    expect(left).toHaveLength(152)
+    expect(left.every((byte) => byte === 0)).toBe(true)
   })
 
   it('asks a quiet peer, and ends the epoch when nothing comes back', () => {

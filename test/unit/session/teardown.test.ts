@@ -70,8 +70,8 @@ describe('closing a session', () => {
     // The same through the machine: A closes after B lost what A believes acknowledged (its chain starts elsewhere).
     const pair = new StreamPair({
       counters: {
-        a: { tx: { seq: 1n, hash: new Uint8Array(32).fill(1) }, rx: { seq: 0n, hash: new Uint8Array(32).fill(9) } },
-        b: { tx: { seq: 0n, hash: new Uint8Array(32).fill(9) }, rx: { seq: 1n, hash: new Uint8Array(32).fill(2) } }
+        a: { direction: 0, tx: { seq: 1n, hash: new Uint8Array(32).fill(1) }, rx: { seq: 0n, hash: new Uint8Array(32).fill(9) } },
+        b: { direction: 1, tx: { seq: 0n, hash: new Uint8Array(32).fill(9) }, rx: { seq: 1n, hash: new Uint8Array(32).fill(2) } }
       }
     })
     pair.run()

@@ -1,3 +1,4 @@
+import { MemoryLevel } from 'memory-level'
 import { base58btc } from 'multiformats/bases/base58'
 import { eid, eidHex, eidToDid } from '../../../protocol/identity/eid.ts'
 import { nodeCrypto } from '../../../src/crypto/node-crypto.ts'
@@ -15,6 +16,7 @@ import {
   type SessionPolicy
 } from '../../../src/sessions/create-session-manager.ts'
 import type { Inbound, Session } from '../../../src/sessions/session.ts'
+import { Store } from '../../../src/store/store.ts'
 
 const BUFFER_BYTES_MAX = 262_144
 
@@ -245,8 +247,11 @@ export class MemoryHost implements Host {
     return () => this.connectionListeners.delete(listener)
   }
 
-  onAddressesChanged(): () => void {
-    return () => {}
+  readonly addressListeners = new Set<() => void>()
+
+  onAddressesChanged(listener: () => void): () => void {
+    this.addressListeners.add(listener)
+    return () => this.addressListeners.delete(listener)
   }
 
   get dht(): never {
@@ -277,6 +282,7 @@ export interface Node {
   host: Host
   agents: LocalAgent[]
   manager: RunningSessionManager
+  store: Store
   sessions: Session[]
   /** what its sessions were handed, in order */
   inbox: Inbound[]
@@ -291,11 +297,17 @@ export interface NodeInit extends SessionManagerInit {
   /** channels that record into the inbox; default 1 and 2 */
   channels?: number[]
   handler?: (item: Inbound) => Promise<void>
+  /** what an earlier process left; default: nothing */
+  store?: Store
+}
+
+export function memoryStore(): Store {
+  return new Store(new MemoryLevel<string, Uint8Array>({ valueEncoding: 'view' }))
 }
 
 /** A session manager on any host, with channels 1 and 2 recorded. */
 export async function nodeOn(host: Host, clock: Clock, agents: LocalAgent[], init: NodeInit = {}, seed = 1): Promise<Node> {
-  const { policy, channels = [1, 2], handler, ...settings } = init
+  const { policy, channels = [1, 2], handler, store = memoryStore(), ...settings } = init
   const manager = await createSessionManager(
     {
       host,
@@ -303,6 +315,7 @@ export async function nodeOn(host: Host, clock: Clock, agents: LocalAgent[], ini
       random: seededRandom(seed),
       crypto: nodeCrypto,
       logger: silentLogger,
+      store,
       agents: { list: () => agents, byEid: (one) => agents.find(({ eidHex: hex }) => hex === eidHex(one)) },
       ...(policy === undefined ? {} : { policy })
     },
@@ -339,6 +352,7 @@ export async function nodeOn(host: Host, clock: Clock, agents: LocalAgent[], ini
     host,
     agents,
     manager,
+    store,
     sessions,
     inbox,
     async nextSession() {

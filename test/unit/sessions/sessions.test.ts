@@ -7,8 +7,8 @@ import { initTarget } from '../../../protocol/session/target.ts'
 import { nodeCrypto } from '../../../src/crypto/node-crypto.ts'
 import { seededRandom } from '../../../src/platform/random.ts'
 import { PSS_PROTOCOL, STOP_MS } from '../../../src/sessions/create-session-manager.ts'
+import type { DurableSession } from '../../../src/sessions/durable-session.ts'
 import { initiate } from '../../../src/sessions/initiate.ts'
-import type { LiveSession } from '../../../src/sessions/live-session.ts'
 import { agentOf, MemoryHost, type MemoryStream, nodeOn, Pair, settle } from './memory-net.ts'
 
 const A2A = 0x02
@@ -111,7 +111,7 @@ describe('a session between two nodes', () => {
   it('makes a sender wait for a slow reader, and holds no more than the window at either side', async () => {
     const gate = Promise.withResolvers<void>()
     const pair = await Pair.create({ b: { handler: () => gate.promise } })
-    const session = (await pair.open()) as LiveSession
+    const session = (await pair.open()) as DurableSession
     const chunk = new Uint8Array(65_536)
     let resolved = 0
     const sends = Array.from({ length: 64 }, () =>

@@ -1,0 +1,37 @@
+import type { ContractUsage } from '../../protocol/session/contract.ts'
+import type { ContractView } from '../config/contract.ts'
+import type { SessionInfo } from './session.ts'
+
+/** A direction at a moment: its newest transaction and the chain after it, in hex. */
+export interface VectorDetails {
+  seq: string
+  hash: string
+}
+
+export interface ChannelDetails {
+  channel: number
+  /** the newest transaction on the channel, 0 for none */
+  sent: string
+  received: string
+  /** numbered, and not acknowledged by the peer */
+  unacked: number
+  /** handed over, and not handled yet: what holds the peer's window back */
+  waitingBytes: number
+}
+
+/** The contract in force, and what was used of it. */
+export interface ContractDetails {
+  block: ContractView
+  usage: ContractUsage
+}
+
+/** All that there is to say of a session. */
+export interface SessionDetails extends SessionInfo {
+  /** of a ping that was just answered; absent without a connection */
+  rttMs?: number
+  /** the connection that carries it now: its age, keys' generation and streams */
+  epoch?: { ageMs: number; keyGeneration: number; streams: number }
+  /** ours sent, of these acknowledged, theirs received and synced */
+  vectors: { tx: VectorDetails; acked: VectorDetails; rx: VectorDetails }
+  channels: ChannelDetails[]
+}

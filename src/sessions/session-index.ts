@@ -1,0 +1,68 @@
+import { toHex } from '../../protocol/bytes.ts'
+import { type Eid, eidHex } from '../../protocol/identity/eid.ts'
+import type { DurableSession } from './durable-session.ts'
+import type { SessionRecord } from './session-record.ts'
+
+/** Two EIDs, the local one first. */
+export type PairKey = string
+
+export function pairKey(local: Eid, remote: Eid): PairKey {
+  return eidHex(local) + eidHex(remote)
+}
+
+/** What is in memory of every session, also of those that only the disk holds: some 300 bytes. */
+export interface IndexEntry {
+  readonly id: string
+  readonly pair: PairKey
+  readonly local: Eid
+  readonly remote: Eid
+  readonly flags: number
+  /** the contract block, byte for byte */
+  readonly sfc: Uint8Array | undefined
+  activeAtMs: number
+  loaded: DurableSession | undefined
+  /** a parked session that an application may still hold */
+  parked: WeakRef<DurableSession> | undefined
+  loading: Promise<DurableSession | undefined> | undefined
+}
+
+/** All sessions by id and by pair; as many as `storedMax`. */
+export class SessionIndex {
+  readonly #byId = new Map<string, IndexEntry>()
+  readonly #byPair = new Map<PairKey, IndexEntry>()
+
+  get size(): number {
+    return this.#byId.size
+  }
+
+  add({ sid, local, remote, flags, sfc, activeAtMs }: SessionRecord, loaded?: DurableSession): IndexEntry {
+    const id = toHex(sid)
+    const pair = pairKey(local, remote)
+    const entry: IndexEntry = { id, pair, local, remote, flags, sfc, activeAtMs, loaded, parked: undefined, loading: undefined }
+    this.#byId.set(id, entry)
+    this.#byPair.set(pair, entry)
+    return entry
+  }
+
+  remove(id: string): void {
+    const entry = this.#byId.get(id)
+    this.#byId.delete(id)
+    if (entry !== undefined && this.#byPair.get(entry.pair) === entry) this.#byPair.delete(entry.pair)
+  }
+
+  byId(id: string): IndexEntry | undefined {
+    return this.#byId.get(id)
+  }
+
+  byPair(pair: PairKey): IndexEntry | undefined {
+    return this.#byPair.get(pair)
+  }
+
+  entries(): Iterable<IndexEntry> {
+    return this.#byId.values()
+  }
+
+  *loaded(): Iterable<DurableSession> {
+    for (const { loaded } of this.#byId.values()) if (loaded !== undefined) yield loaded
+  }
+}
