@@ -1,4 +1,5 @@
 import { MemoryLevel } from 'memory-level'
+import { utf8 } from '../../../protocol/bytes.ts'
 import { nodeCrypto } from '../../../src/crypto/node-crypto.ts'
 import { createEvidence, type RunningEvidence } from '../../../src/evidence/create-evidence.ts'
 import { LocalStakeLedger, type Slashing, type StakeLedger } from '../../../src/evidence/stake-ledger.ts'
@@ -56,7 +57,14 @@ export async function evidenceNode(
   const ledger = new CountingLedger(store)
   let opens = 0
   const open = async () => {
-    const parts = { host, store, clock, random: seededRandom(100 * name.length + opens++), crypto: nodeCrypto, logger: silentLogger }
+    const parts = {
+      host,
+      store,
+      clock,
+      random: seededRandom(100 * utf8(name).reduce((sum, byte) => sum + byte, 0) + opens++),
+      crypto: nodeCrypto,
+      logger: silentLogger
+    }
     const evidence = await createEvidence({ ...parts, ledger, agents: () => agents }, init)
     const registry = await createRegistry(parts, { evidence })
     const byHex = (hex: string) => agents.find((agent) => agent.eidHex === hex)
