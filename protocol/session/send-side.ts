@@ -32,6 +32,12 @@ interface Channel<T> {
   credit: SendCredit
 }
 
+/** What a contract's rate lets out. */
+export interface SendGate {
+  maySend(kind: number): boolean
+  sent(item: Item): void
+}
+
 /** One direction's sender in one epoch: packs what waits into records, within the peer's windows. Knows nothing of keys or disks. */
 export class SendSide<T> {
   readonly #journal: Journal<T>
@@ -43,10 +49,14 @@ export class SendSide<T> {
   #sent: ChainPoint
   /** nothing beyond this number leaves before everything up to it is acknowledged: the end of a snapshot */
   #holdAfter = 0n
+  readonly #gate: SendGate | undefined
+  /** something was held back by the gate since it was last asked what is ready */
+  #gated = false
 
   /** @param journal - what earlier epochs left unacknowledged; it waits until {@link begin} says what of it the peer lacks */
-  constructor(journal: Journal<T>) {
+  constructor(journal: Journal<T>, gate?: SendGate) {
     this.#journal = journal
+    this.#gate = gate
     this.#sent = journal.acked
   }
 
@@ -67,6 +77,11 @@ export class SendSide<T> {
   /** The newest that the peer acknowledged. */
   get acked(): ChainPoint {
     return this.#journal.acked
+  }
+
+  /** Something waits for nothing but the contract's rate. */
+  get gated(): boolean {
+    return this.#gated
   }
 
   /** Nothing waits and nothing is unacknowledged. */
@@ -133,6 +148,7 @@ export class SendSide<T> {
 
   /** @returns the channels that `pack` would give something for now */
   *ready(): Iterable<number> {
+    this.#gated = false
     for (const [number, channel] of this.#channels) if (this.#next(channel) !== undefined) yield number
   }
 
@@ -149,6 +165,10 @@ export class SendSide<T> {
       const acked = this.#journal.acked.seq
       if (entry.seq > acked + BigInt(UNACKED_MAX)) return undefined
       if (entry.seq > this.#holdAfter && acked < this.#holdAfter) return undefined
+    }
+    if (this.#gate?.maySend(item.kind) === false) {
+      this.#gated = true
+      return undefined
     }
     return next
   }
@@ -185,7 +205,9 @@ export class SendSide<T> {
         if (last === undefined) firstSeq = entry.seq
         last = entry
       }
-      items.push({ kind: item.kind, channel: number, prev: entry?.prev, payload: item.payload })
+      const packed = { kind: item.kind, channel: number, prev: entry?.prev, payload: item.payload }
+      this.#gate?.sent(packed)
+      items.push(packed)
     }
     if (items.length === 0) return undefined
     if (last !== undefined && last.seq > this.#sent.seq) this.#sent = { seq: last.seq, hash: last.hash }

@@ -53,6 +53,10 @@ export type StreamEffect<T> =
   | { kind: 'closed'; close: StreamClose }
   /** REVOCATION_PUBLISH came: reason u16 ‖ record */
   | { kind: 'revocation'; payload: Uint8Array }
+  /** the answer to a ping that the driver asked for */
+  | { kind: 'pong'; rttMs: number }
+  /** the contract's time is over: the driver starts nothing new and closes */
+  | { kind: 'expired' }
   /** nothing was heard for too long: the epoch is over, the session is not */
   | { kind: 'silent' }
 

@@ -1,9 +1,10 @@
-import { equals, wipe } from '../bytes.ts'
+import { equals, Writer, wipe } from '../bytes.ts'
 import type { CryptoProvider, Signer } from '../crypto/provider.ts'
-import { ProtocolError } from '../errors.ts'
+import { ProtocolError, type ProtocolErrorCode } from '../errors.ts'
 import type { ChainPoint, ChannelHead } from './chain.ts'
 import { type CheckpointSubject, type Direction, signCheckpoint, verifyCheckpoint } from './checkpoint.ts'
 import { Closing, STREAM_TIMES, type StreamTimes } from './closing.ts'
+import type { ContractMeter } from './contract.ts'
 import { type Established, wipeDirections, wipeEstablished } from './established.ts'
 import { FLAG } from './flags.ts'
 import { FRAME } from './header.ts'
@@ -14,7 +15,7 @@ import { CHANNELS_MAX, decodeReady, encodeReady } from './ready.ts'
 import { ReceiveSide } from './receive-side.ts'
 import { reconcile } from './reconcile.ts'
 import { NO_HASH, RECORD_OVERHEAD_BYTES, type RecordType, readRecord, type SealedRecord, sealRecord } from './record.ts'
-import { SendSide } from './send-side.ts'
+import { type SendGate, SendSide } from './send-side.ts'
 import type { OutgoingFrame, ReadyFacts, StreamEffect } from './stream-effects.ts'
 import { checkFinal, decodeTeardown, encodeTeardown, TEARDOWN_REASONS, type TeardownReason, teardownReasonName } from './teardown.ts'
 import { generationOf, REKEY_LIMITS, ReceiveKeys, type RekeyLimits, recordNonce, SendKeys } from './traffic-keys.ts'
@@ -70,6 +71,8 @@ export interface SessionStreamInit<T> {
   counters?: StreamCounters
   /** in place of `counters`: what is unacknowledged goes on */
   carried?: CarriedState<T>
+  /** holds the session to its contract, both ways; it outlives the epoch */
+  contract?: ContractMeter
 }
 
 /**
@@ -104,6 +107,14 @@ export class SessionStream<T> {
   #probeUntilMs: number | undefined
   #pingOut = false
   #pong: Uint8Array | undefined
+  /** the driver's own ping: wanted, then under way */
+  #measure: { payload: Uint8Array; sentMs: number | undefined } | undefined
+  #measures = 0
+  /** the newest instant that the driver named */
+  #nowMs: number
+  #expiryTold = false
+  /** what the record under way acknowledged: told even where the rest of it breaks the session off */
+  #ackedNow: StreamEffect<T>[] = []
   #signedSeq: bigint
   #signedMs: number
   #peerCheckpoint: Uint8Array | undefined
@@ -126,7 +137,8 @@ export class SessionStream<T> {
     wipeDirections(keys)
     this.#direction = carried.direction
     this.#eseLost = carried.eseLost === true
-    this.#send = new SendSide(carried.journal)
+    this.#nowMs = init.nowMs
+    this.#send = new SendSide(carried.journal, this.#gate())
     this.#rx = { rx: carried.rx, heads: carried.rxHeads }
     const resumed = carried.epoch === 'resumed' ? { known: carried.known } : undefined
     this.#receive = new ReceiveSide(init.crypto, carried.rx, carried.rxHeads, resumed)
@@ -291,18 +303,42 @@ export class SessionStream<T> {
     wipeEstablished(this.#init.established)
   }
 
+  #gate(): SendGate | undefined {
+    const { contract } = this.#init
+    if (contract === undefined) return undefined
+    return {
+      maySend: (kind) => contract.maySend(kind, this.#nowMs),
+      sent: (item) => contract.sent(item, this.#nowMs)
+    }
+  }
+
+  /** Asks for a ping whose answer comes as `pong`. One that is under way serves. */
+  measure(): void {
+    if (this.#measure !== undefined) return
+    this.#measures += 1
+    this.#measure = { payload: new Writer(8).u64(BigInt(this.#measures)).finish(), sentMs: undefined }
+  }
+
   // ── time ──
 
   /** When `tick` is to be called next, monotonic; undefined: not needed. */
   get wakeAtMs(): number | undefined {
     if (this.#phase === 'opening' || this.#phase === 'closed') return undefined
     const silenceMs = this.#heardMs + (this.#pinged ? this.#times.lostAfterMs : this.#times.pingAfterMs)
-    const heardByMs = Math.min(silenceMs, this.#probeUntilMs ?? Number.POSITIVE_INFINITY)
+    const heardByMs = Math.min(silenceMs, this.#probeUntilMs ?? Number.POSITIVE_INFINITY, this.#contractWakeMs)
     if (this.#closing === undefined) return heardByMs
     return Math.min(heardByMs, this.#closing.wakeAtMs(this.#send.flushed))
   }
 
+  get #contractWakeMs(): number {
+    const { contract } = this.#init
+    if (contract === undefined) return Number.POSITIVE_INFINITY
+    const expiresAtMs = this.#phase === 'open' && !this.#expiryTold ? contract.expiresAtMs : Number.POSITIVE_INFINITY
+    return Math.min(expiresAtMs, this.#send.gated ? contract.nextSendAtMs : Number.POSITIVE_INFINITY)
+  }
+
   tick(nowMs: number): StreamEffect<T>[] {
+    this.#nowMs = nowMs
     if (this.#phase === 'opening' || this.#phase === 'closed') return []
     if (this.#closing?.expired(nowMs) === true) {
       this.#phase = 'closed'
@@ -311,6 +347,10 @@ export class SessionStream<T> {
     const quietMs = nowMs - this.#heardMs
     if (quietMs >= this.#times.lostAfterMs || nowMs >= (this.#probeUntilMs ?? Number.POSITIVE_INFINITY)) return [{ kind: 'silent' }]
     if (quietMs >= this.#times.pingAfterMs) this.#pinged = true
+    if (this.#phase === 'open' && !this.#expiryTold && nowMs >= (this.#init.contract?.expiresAtMs ?? Number.POSITIVE_INFINITY)) {
+      this.#expiryTold = true
+      return [{ kind: 'expired' }]
+    }
     return []
   }
 
@@ -318,6 +358,7 @@ export class SessionStream<T> {
 
   /** Channels for which {@link next} has a frame now. */
   channels(nowMs: number): number[] {
+    this.#nowMs = nowMs
     const ready = new Set<number>()
     if (this.#controlDue(nowMs)) ready.add(CONTROL_CHANNEL)
     if (this.#flowing) {
@@ -359,6 +400,10 @@ export class SessionStream<T> {
       this.#pingOut = true
       control(ITEM_KINDS.ping, new Uint8Array(0))
     }
+    if (this.#measure !== undefined && this.#measure.sentMs === undefined) {
+      this.#measure.sentMs = nowMs
+      control(ITEM_KINDS.ping, this.#measure.payload)
+    }
   }
 
   /**
@@ -366,6 +411,7 @@ export class SessionStream<T> {
    * @throws ProtocolError `REKEY_REQUIRED`: the epoch's keys are used up
    */
   next(channel: number, nowMs: number): OutgoingFrame<T> | undefined {
+    this.#nowMs = nowMs
     if (channel === CONTROL_CHANNEL && this.#lastFrame !== undefined) return this.#nextLast(nowMs)
     if (this.#phase === 'opening') return channel === CONTROL_CHANNEL && !this.#readySent ? this.#nextReady(nowMs) : undefined
     if (!this.#flowing) return undefined
@@ -475,15 +521,16 @@ export class SessionStream<T> {
     this.#pinged = false
     this.#probeUntilMs = undefined
     this.#pingOut = false
+    this.#ackedNow = []
     try {
       return this.#takeRecord(stream, record, readItems(plaintext), nowMs)
     } catch (error) {
       if (!(error instanceof ProtocolError) || this.#phase === 'closed') throw error
-      return this.#breakOff(error.code === 'DIVERGED' ? 'diverged' : 'violation', error)
+      return [...this.#ackedNow, ...this.#breakOff(BREAK_OFF_REASONS[error.code] ?? 'violation', error)]
     }
   }
 
-  #breakOff(reason: 'violation' | 'diverged', error: ProtocolError): StreamEffect<T>[] {
+  #breakOff(reason: TeardownReason, error: ProtocolError): StreamEffect<T>[] {
     this.abort(reason)
     return [{ kind: 'closed', close: { reason, by: 'local', error } }]
   }
@@ -508,9 +555,11 @@ export class SessionStream<T> {
     if (this.#peerFinal && items.some(({ kind }) => isTransaction(kind))) {
       throw new ProtocolError('OUT_OF_ORDER', 'the peer sends transactions after its TEARDOWN', { field: 'kind' })
     }
-    for (const item of items) if (!isTransaction(item.kind) && item.kind !== ITEM_KINDS.live) this.#takeControl(item)
+    for (const item of items) if (!isTransaction(item.kind) && item.kind !== ITEM_KINDS.live) this.#takeControl(item, effects, nowMs)
     for (const { kind, payload } of items) if (kind === ITEM_KINDS.checkpoint) this.#takeCheckpoint(payload)
-    for (const { channel, kind, seq, payload, position, snapshot } of this.#receive.accept(record.counters, items)) {
+    const arrived = this.#receive.accept(record.counters, items)
+    this.#init.contract?.received(arrived, nowMs)
+    for (const { channel, kind, seq, payload, position, snapshot } of arrived) {
       const numbered = seq === undefined || position === undefined ? undefined : { seq, position }
       if (snapshot !== undefined) effects.push({ kind: 'snapshot', ...snapshot })
       else if (numbered !== undefined && !isKnownTransaction(kind))
@@ -558,16 +607,24 @@ export class SessionStream<T> {
   #takeAck(ack: bigint, effects: StreamEffect<T>[], nowMs: number): void {
     const items = this.#send.ack(ack)
     if (items.length === 0) return
-    effects.push({ kind: 'acked', items: items.map((entry) => entry.item), upTo: this.#send.acked })
+    const acked: StreamEffect<T> = { kind: 'acked', items: items.map((entry) => entry.item), upTo: this.#send.acked }
+    effects.push(acked)
+    this.#ackedNow.push(acked)
     this.#closing?.progressed(nowMs)
   }
 
-  #takeControl(item: Item): void {
+  #takeControl(item: Item, effects: StreamEffect<T>[], nowMs: number): void {
     switch (item.kind) {
       case ITEM_KINDS.ack:
-      case ITEM_KINDS.pong:
       case ITEM_KINDS.checkpoint:
         return
+      case ITEM_KINDS.pong: {
+        const { payload, sentMs } = this.#measure ?? {}
+        if (payload === undefined || sentMs === undefined || !equals(item.payload, payload)) return
+        this.#measure = undefined
+        effects.push({ kind: 'pong', rttMs: nowMs - sentMs })
+        return
+      }
       case ITEM_KINDS.ping:
         if (item.payload.length <= PING_BYTES_MAX) this.#pong = item.payload.slice()
         return
@@ -649,6 +706,9 @@ export class SessionStream<T> {
     return effects
   }
 }
+
+/** How what a record did wrong is told; anything else is a VIOLATION. */
+const BREAK_OFF_REASONS: Partial<Record<ProtocolErrorCode, TeardownReason>> = { DIVERGED: 'diverged', CONTRACT: 'contract' }
 
 function firstCounters({ keys, role }: Established): StreamCounters {
   const [mine, theirs] = role === 'initiator' ? [keys.i2r, keys.r2i] : [keys.r2i, keys.i2r]
