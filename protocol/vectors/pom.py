@@ -160,6 +160,8 @@ bad("other-target", "D-24", "both items are of another identity than the one acc
 bad("one-other-target", "D-24", "items of two identities", "EVIDENCE_TARGET", "locator", A, locator(BOB, mode="sleep"))
 bad("other-target-checkpoint", "D-24", "checkpoints of another identity", "EVIDENCE_TARGET", "checkpoint", checkpoint(BOB), checkpoint(BOB, h="other"))
 bad("other-target-group", "D-24", "ops of another writer", "EVIDENCE_TARGET", "group", group(BOB), group(BOB, g="other"))
+bad("one-other-target-checkpoint", "D-24", "checkpoints of two identities", "EVIDENCE_TARGET", "checkpoint", checkpoint(), checkpoint(BOB, h="other"))
+bad("one-other-target-group", "D-24", "ops of two writers", "EVIDENCE_TARGET", "group", group(), group(BOB, g="other"))
 bad("cross-kind", "D-24", "a locator and an announcement of one number", "RECORD_KIND", "locator", A, announce())
 bad("cross-kind-checkpoint", "D-24", "a group op as checkpoint", "LENGTH", "checkpoint", checkpoint(), group())
 bad("unknown-kind", "D-24", "a kind that nobody can judge", "FIELD_INVALID", "join", A, B)

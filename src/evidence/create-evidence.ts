@@ -189,7 +189,7 @@ class NodeEvidence implements RunningEvidence {
   onLocator(record: LocatorRecord): void {
     const { eid, gone } = record.payload
     const nowMs = this.#c.clock.nowMs()
-    this.#c.retirements.saw(eid, record.bytes, nowMs)
+    this.#c.retirements.saw(eid, record.bytes)
     if (gone !== true || this.#c.retirements.get(eid) !== undefined) return
     this.#later(() => this.#c.retirements.note(eidOf(copy(eid)), 'tombstone', nowMs))
   }

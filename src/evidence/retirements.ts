@@ -26,8 +26,8 @@ export class Retirements {
   readonly #crypto: CryptoProvider
   readonly #table: Table<Retirement>
   readonly #byEid = new Map<EidHex, Retirement>()
-  /** by the item's hash */
-  readonly #sightings = new Map<string, { eid: EidHex; atMs: number }>()
+  /** whose item it was, by the item's hash, in the order of first sight */
+  readonly #sightings = new Map<string, EidHex>()
 
   private constructor(store: Store, crypto: CryptoProvider) {
     this.#store = store
@@ -53,31 +53,25 @@ export class Retirements {
   }
 
   /** A signed item of `eid` was seen; the first time counts. */
-  saw(eid: Eid, item: Uint8Array, nowMs: number): void {
+  saw(eid: Eid, item: Uint8Array): void {
     const hash = toHex(this.#crypto.sha256(item))
     if (this.#sightings.has(hash)) return
     if (this.#sightings.size >= SIGHTINGS_MAX) this.#sightings.delete(this.#sightings.keys().next().value as string)
-    this.#sightings.set(hash, { eid: eidHex(eid), atMs: nowMs })
+    this.#sightings.set(hash, eidHex(eid))
   }
 
-  /** When the earlier of the items was first seen; `nowMs` for those never seen before. */
+  /** `nowMs`, or the moment of the retirement where one of the items was seen before that: all that a rebuttal is measured by. */
   firstSeenMs(eid: Eid, items: readonly Uint8Array[], nowMs: number): number {
     const retired = this.get(eid)
-    let first = nowMs
-    for (const item of items) {
-      const hash = toHex(this.#crypto.sha256(item))
-      const seen = this.#sightings.get(hash)
-      if (seen !== undefined) first = Math.min(first, seen.atMs)
-      if (retired?.before.includes(hash)) first = Math.min(first, retired.heldSinceMs)
-    }
-    return first
+    const seenBefore = items.some((item) => retired?.before.includes(toHex(this.#crypto.sha256(item))))
+    return retired !== undefined && seenBefore ? Math.min(nowMs, retired.heldSinceMs) : nowMs
   }
 
   /** This node now holds proof that the owner has done with `eid`. The first such moment stays. */
   async note(eid: Eid, by: RebuttalKind, nowMs: number): Promise<void> {
     const name = eidHex(eid)
     if (this.#byEid.has(name)) return
-    const before = [...this.#sightings].filter(([, seen]) => seen.eid === name).map(([hash]) => hash)
+    const before = [...this.#sightings].filter(([, owner]) => owner === name).map(([hash]) => hash)
     const row: Retirement = { by, heldSinceMs: nowMs, before }
     this.#byEid.set(name, row)
     const ops = [this.#table.put(name, row)]

@@ -82,8 +82,14 @@ describe('a proof of malfeasance', () => {
     })
     const served = await c.registry.list({ set: 'poms', key: pomKey(nodeCrypto, mallory.eid) })
     expect(served.entries.map(({ entry }) => toHex(entry.record.bytes))).toEqual([toHex(record)])
-    expect(await c.evidence.check(mallory.eid)).toBe('challenged')
-    expect(c.evidence.view(mallory.eid).evidence).toMatchObject({ accuser: alice.did, origin: 'told' })
+    // the registrars that took it verified it too; a node that comes later fetches it
+    expect(standings()).toEqual(['challenged', 'challenged', 'challenged'])
+    const late = await evidenceNode(network, clock, 'dave', [])
+    nodes.push(late)
+    network.meet(late.host, c.host)
+    expect(late.evidence.list()).toEqual([])
+    expect(await late.evidence.check(mallory.eid)).toBe('challenged')
+    expect(late.evidence.view(mallory.eid).evidence).toMatchObject({ accuser: alice.did, origin: 'told' })
   })
 
   it('[TRM-05] [G-52] is not made of a leak or a broken contract: those are kept from others, and end after a day', async () => {
@@ -313,7 +319,9 @@ describe('the escrow of a node', () => {
     const honest = locatorOf(mallory, startMs)
     a.evidence.onLocator(honest)
     clock.advance(1_000)
-    for (const node of [a, b]) node.evidence.onLocator(tombstoneOf(mallory, clock.nowMs()))
+    a.evidence.onLocator(tombstoneOf(mallory, clock.nowMs()))
+    const holder = recordRules(nodeCrypto, b.evidence)
+    holder.validate(locatorKey(mallory.eid), tombstoneOf(mallory, clock.nowMs()).bytes, clock.nowMs())
     await quiet(nodes)
     clock.advance(1_000)
     const thief = locatorPair(mallory, clock.nowMs())
