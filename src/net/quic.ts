@@ -15,8 +15,12 @@ import { AbstractStream, type AbstractStreamInit, type SendResult } from '@libp2
 import type { Uint8ArrayList } from 'uint8arraylist'
 import { TurnShare } from './turn-share.ts'
 
-/** Bytes asked of the native stream at once: one call costs more than the bytes it brings, so small reads bound the throughput. */
-const READ_BYTES = 65_536
+/**
+ * Bytes asked of the native stream at once. One call costs more than the bytes it brings, so small reads bound the throughput; but each allocates
+ * what it asks for, also for a stream that says nothing. So a stream begins small, grows while reads come back full and shrinks when they do not.
+ */
+const READ_BYTES_MAX = 65_536
+const READ_BYTES_MIN = 4_096
 
 /**
  * Inbound streams that are taken in one turn of the event loop, over all connections. Each costs some tenths of a millisecond until its protocol
@@ -44,7 +48,7 @@ type LogSource = { forComponent(name: string): AbstractStreamInit['log'] }
 
 /**
  * Gives libp2p's QUIC transport our own muxer over its native connections. The packaged one reads 4 KiB a call, goes on reading while a
- * stream is paused, and tells a reset as a clean end; ours reads 64 KiB, leaves unread bytes to QUIC's flow control, and tells both apart.
+ * stream is paused, and tells a reset as a clean end; ours reads up to 64 KiB, leaves unread bytes to QUIC's flow control, and tells both apart.
  */
 export function withOwnMuxer(transport: Transport): Transport {
   const dial = transport.dial.bind(transport)
@@ -219,10 +223,11 @@ class QuicStream extends AbstractStream {
 
   /** Nobody wants more, or nobody listens yet. */
   #isFull(): boolean {
-    return this.readStatus === 'paused' || this.readBuffer.byteLength >= READ_BYTES
+    return this.readStatus === 'paused' || this.readBuffer.byteLength >= READ_BYTES_MAX
   }
 
   async #read(): Promise<void> {
+    let bytesMax = READ_BYTES_MIN
     try {
       for (;;) {
         while (this.#isFull() && this.status !== 'aborted') {
@@ -231,8 +236,10 @@ class QuicStream extends AbstractStream {
           })
           this.#resume = undefined
         }
-        const chunk = await this.#native.read(READ_BYTES)
+        const chunk = await this.#native.read(bytesMax)
         if (chunk === null || chunk === undefined) return this.onRemoteCloseWrite()
+        if (chunk.length === bytesMax) bytesMax = Math.min(READ_BYTES_MAX, bytesMax * 4)
+        else if (chunk.length < bytesMax / 4) bytesMax = Math.max(READ_BYTES_MIN, bytesMax / 4)
         this.onData(chunk)
       }
     } catch {
