@@ -44,6 +44,7 @@ describe('help', () => {
     'sleep',
     'wake',
     'queue list',
+    'standing',
     'demo',
     'sim run'
   ]
