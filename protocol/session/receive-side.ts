@@ -223,7 +223,8 @@ export class ReceiveSide {
   }
 
   #checkReach(seq: bigint): void {
-    const from = this.#acked > this.#floor ? this.#acked : this.#floor
+    let from = this.#acked
+    if (from < this.#floor) from = this.#floor
     if (seq > from + BigInt(UNACKED_MAX)) {
       throw new ProtocolError('SEQUENCE', `transaction ${seq} lies more than ${UNACKED_MAX} beyond what was acknowledged`, { field: 'seq' })
     }

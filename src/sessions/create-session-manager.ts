@@ -2,13 +2,15 @@ import { equals, toHex, utf8 } from '../../protocol/bytes.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
 import type { ConnectionGuard } from '../../protocol/session/connection-guard.ts'
+import { CONTRACT_GRACE_MS } from '../../protocol/session/contract.ts'
+import { NO_BLOCK, resumeDifference } from '../../protocol/session/contract-policy.ts'
 import { cookiePairHex } from '../../protocol/session/cookie.ts'
 import { type OwnExchange, settleCrossing } from '../../protocol/session/crossing.ts'
 import { type Established, wipeEstablished } from '../../protocol/session/established.ts'
 import { FLAG, NEGOTIABLE_FLAGS } from '../../protocol/session/flags.ts'
 import { FRAME, type Header } from '../../protocol/session/header.ts'
 import { type Caller, type Load, type PolicyVerdict, Responder } from '../../protocol/session/responder.ts'
-import { decodeSfc, encodeSfc, type SfcBlock } from '../../protocol/session/sfc.ts'
+import { decodeSfc, encodeSfc, type SfcBlock, sfcShortfall } from '../../protocol/session/sfc.ts'
 import { CONTROL_CHANNEL, SessionStream } from '../../protocol/session/stream.ts'
 import type { TeardownReason } from '../../protocol/session/teardown.ts'
 import { RookeryError } from '../errors.ts'
@@ -25,11 +27,11 @@ import { initiate, type ResumePurpose } from './initiate.ts'
 import { type EpochEnd, LiveSession } from './live-session.ts'
 import { peerIds } from './peer-bytes.ts'
 import { Reconnects } from './reconnects.ts'
-import type { Session, SessionEvent, SessionInfo } from './session.ts'
+import type { Session, SessionEvent, SessionInfo, SessionOpenOptions } from './session.ts'
 import { openingFailed, sessionError } from './session-errors.ts'
 import { type IndexEntry, type PairKey, pairKey, SessionIndex } from './session-index.ts'
 import type { SessionRecord } from './session-record.ts'
-import { SessionStore } from './session-store.ts'
+import { SessionStore, type Tombstone } from './session-store.ts'
 import type { RunningSessionManager, SessionManagerComponents, SessionManagerHeld, SessionManagerInit } from './settings.ts'
 import { withSignal } from './with-signal.ts'
 
@@ -59,6 +61,15 @@ const PARK_CHECK_MS = 60_000
 const DISSOLVE_CHECK_MS = 3_600_000
 const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000
+
+/** What an exchange of ours is for. */
+interface Purpose {
+  address: PeerAddress
+  held: DurableSession | undefined
+  resume: ResumePurpose | undefined
+  /** asks for a contract */
+  needs: Partial<SfcBlock> | undefined
+}
 
 interface Opening {
   readonly promise: Promise<DurableSession>
@@ -123,7 +134,8 @@ class Sessions implements RunningSessionManager {
       load: (atMs) => this.#load(atMs),
       offer: ({ resumeId }) => {
         this.#budget.spend(clock.monotonicMs())
-        const held = resumeId === undefined ? undefined : this.#index.byId(toHex(resumeId))
+        if (resumeId === undefined) return init.contract === undefined ? {} : { sfc: init.contract }
+        const held = this.#index.byId(toHex(resumeId))
         return held?.sfc === undefined ? {} : { sfc: decodeSfc(held.sfc) }
       },
       policy: (caller, atMs) => this.#judge(caller, atMs)
@@ -221,9 +233,10 @@ class Sessions implements RunningSessionManager {
     const limitMs = this.#init.parkedMaxMs ?? 90 * DAY_MS
     for (const entry of [...this.#index.entries()]) {
       const activeAtMs = entry.loaded?.activeAtMs ?? entry.activeAtMs
-      if (nowMs - activeAtMs < limitMs) continue
+      const contractIsOver = nowMs > (entry.expiresAtMs ?? Number.POSITIVE_INFINITY) + CONTRACT_GRACE_MS
+      if (nowMs - activeAtMs < limitMs && !contractIsOver) continue
       const session = await this.#hold(entry)
-      await session?.finish('expired', undefined, undefined)
+      await session?.finish(contractIsOver ? 'contract' : 'expired', undefined, undefined)
     }
     await this.#store.sweep()
   }
@@ -266,6 +279,10 @@ class Sessions implements RunningSessionManager {
   async get(id: string): Promise<Session | undefined> {
     const entry = this.#index.byId(id)
     return entry === undefined ? undefined : await this.#hold(entry)
+  }
+
+  ended(): Promise<Tombstone[]> {
+    return this.#store.tombstones()
   }
 
   recent(): readonly SessionEvent[] {
@@ -336,8 +353,8 @@ class Sessions implements RunningSessionManager {
       this.#index.remove(entry.id)
       return undefined
     }
-    const { record, journal, ledger, broken } = found
-    const session = this.#session(local, record, { journal, ledger })
+    const { record, journal, ledger, totals, broken } = found
+    const session = this.#session(local, record, { journal, ledger, totals })
     if (broken) {
       entry.loaded = session
       await session.finish('diverged', undefined, {
@@ -397,6 +414,10 @@ class Sessions implements RunningSessionManager {
     const session = entry === undefined ? undefined : await this.#hold(entry)
     if (entry === undefined || session === undefined || session.isOver || session.epoch !== undefined) return 'done'
     const { clock } = this.#c
+    if (session.contractIsOver) {
+      await session.finish('contract', undefined, undefined)
+      return 'done'
+    }
     const oldestMs = session.oldestUnackedAtMs
     if (oldestMs !== undefined && clock.nowMs() - oldestMs >= (this.#init.unackedMaxMs ?? 7 * DAY_MS)) {
       await session.finish('expired', undefined, undefined)
@@ -436,7 +457,7 @@ class Sessions implements RunningSessionManager {
 
   // ── opening ──
 
-  async open(from: LocalAgent, to: Eid, address: PeerAddress, { signal }: { signal?: AbortSignal } = {}): Promise<Session> {
+  async open(from: LocalAgent, to: Eid, address: PeerAddress, { signal, contract: needs }: SessionOpenOptions = {}): Promise<Session> {
     signal?.throwIfAborted()
     if (this.#stopping.signal.aborted) throw stopped()
     if (equals(from.eid, to)) {
@@ -445,15 +466,20 @@ class Sessions implements RunningSessionManager {
     const pair = pairKey(from.eid, to)
     for (;;) {
       const session = await this.#heldBy(pair)
-      if (session?.state === 'established') return session
+      if (session?.state === 'established') return fitting(session, needs)
       if (session?.state === 'closing') {
         await withSignal(session.closed, signal) // it flushes and says goodbye first
         continue
       }
       if (session?.isOver === true) continue
-      const opening = this.#openings.get(pair) ?? this.#startOpening(pair, from, to, address, session)
+      if (session?.contractIsOver === true) {
+        await session.finish('contract', undefined, undefined)
+        continue
+      }
+      if (session !== undefined) fitting(session, needs)
+      const opening = this.#openings.get(pair) ?? this.#startOpening(pair, from, to, address, session, needs)
       try {
-        return await withSignal(opening.promise, signal)
+        return fitting(await withSignal(opening.promise, signal), needs)
       } catch (error) {
         if (session === undefined || !session.isOver) throw error // else it was forgotten or has diverged: a new one takes its place
       }
@@ -465,15 +491,15 @@ class Sessions implements RunningSessionManager {
     return entry === undefined ? undefined : await this.#hold(entry)
   }
 
-  #startOpening(pair: PairKey, from: LocalAgent, to: Eid, address: PeerAddress, held?: DurableSession): Opening {
+  #startOpening(pair: PairKey, from: LocalAgent, to: Eid, address: PeerAddress, held?: DurableSession, needs?: Partial<SfcBlock>): Opening {
     if (this.#byCookies.size + this.#openings.size >= this.#sessionsMax) throw this.#full()
     if (held === undefined && this.#index.size >= this.#storedMax) throw this.#full()
     const resume = held === undefined ? undefined : purposeOf(held)
     const deadline = new Deadline(this.#c.clock, this.#stopping.signal)
     const given = Promise.withResolvers<'gave-way'>()
     const opening: Opening = {
-      exchange: { resumeId: resume?.sid, flags: resume?.flags ?? 0, readyAtMs: undefined },
-      promise: this.#open(pair, from, to, { address, held, resume }, deadline, given.promise).finally(() => {
+      exchange: { resumeId: resume?.sid, flags: resume?.flags ?? (needs === undefined ? 0 : FLAG.SFC), readyAtMs: undefined },
+      promise: this.#open(pair, from, to, { address, held, resume, needs }, deadline, given.promise).finally(() => {
         deadline.dispose()
         this.#openings.delete(pair)
       }),
@@ -491,7 +517,7 @@ class Sessions implements RunningSessionManager {
     pair: PairKey,
     from: LocalAgent,
     to: Eid,
-    what: { address: PeerAddress; held: DurableSession | undefined; resume: ResumePurpose | undefined },
+    what: Purpose,
     deadline: Deadline,
     givenWay: Promise<'gave-way'>
   ): Promise<DurableSession> {
@@ -534,18 +560,14 @@ class Sessions implements RunningSessionManager {
     return { session: coming.promise, dispose }
   }
 
-  async #exchange(
-    from: LocalAgent,
-    to: Eid,
-    { address, held, resume }: { address: PeerAddress; held: DurableSession | undefined; resume: ResumePurpose | undefined },
-    deadline: Deadline
-  ): Promise<DurableSession> {
+  async #exchange(from: LocalAgent, to: Eid, { address, held, resume, needs }: Purpose, deadline: Deadline): Promise<DurableSession> {
     const { host, crypto, clock, random } = this.#c
     const { signal } = deadline
     const stream = await host.openStream(address, PSS_PROTOCOL, { signal })
     const { established, ack, startedMs, roundTrips } = await initiate({ crypto, clock, random, self: host.peer }, stream, from, to, {
       signal,
-      resume
+      resume,
+      needs
     })
     if (held !== undefined) {
       await held.settled()
@@ -610,6 +632,7 @@ class Sessions implements RunningSessionManager {
       ...start,
       carried: () => session.carried(),
       owner: session,
+      contract: session.contract,
       openStream: async () => {
         const deadline = new Deadline(clock, this.#stopping.signal)
         deadline.set(clock.monotonicMs() + OPEN_STREAM_MS, new ProtocolError('TIMEOUT', 'no further stream within 10 s'))
@@ -669,7 +692,11 @@ class Sessions implements RunningSessionManager {
     if (resumeId !== undefined) {
       const isTheirs = held !== undefined && equals(held.local, localEid) && equals(held.remote, remoteEid)
       if (!isTheirs || held.loaded?.isOver === true) return { kind: 'refuse', reason: 'unknownSession' }
-      if ((flags & ~FLAG.RESUME) !== held.flags || !sameBlock(sfc, held.sfc)) return { kind: 'refuse', reason: 'contract' }
+      if (
+        (flags & ~FLAG.RESUME) !== held.flags ||
+        resumeDifference(sfc, held.sfc === undefined ? undefined : decodeSfc(held.sfc)) !== undefined
+      )
+        return { kind: 'refuse', reason: 'contract' }
     }
     const verdict = this.#c.policy?.({ local, remote: remoteEid }) ?? { admit: true }
     if (!verdict.admit) return { kind: 'refuse', reason: verdict.reason }
@@ -819,7 +846,7 @@ class Sessions implements RunningSessionManager {
     this.#stopping.abort(stopped())
     const over = Promise.withResolvers<void>()
     const cancel = clock.after(STOP_MS, over.resolve)
-    const released = [...this.#index.loaded()].map((session) => session.release(stopped()))
+    const released = [...this.#index.loaded()].map((session) => session.shutDown(stopped()))
     for (const epoch of [...this.#byCookies.values()]) epoch.lose(stopped())
     await Promise.race([Promise.all(released), over.promise])
     cancel()
@@ -836,9 +863,16 @@ function exchangeOf({ established, readyAtMs }: LiveSession): OwnExchange {
   return { resumeId: (flags & FLAG.RESUME) === 0 ? undefined : sid, flags, readyAtMs }
 }
 
-function sameBlock(offered: SfcBlock | undefined, held: Uint8Array | undefined): boolean {
-  if (offered === undefined || held === undefined) return offered === held
-  return equals(encodeSfc(offered), held)
+/** The session, where its contract grants what is asked for. @throws RookeryError `CONTRACT_UNMET` naming the field */
+function fitting(session: DurableSession, needs: Partial<SfcBlock> | undefined): DurableSession {
+  if (needs === undefined) return session
+  const field = session.contract === undefined ? NO_BLOCK : sfcShortfall(session.contract.block, needs)
+  if (field === undefined) return session
+  throw sessionError('CONTRACT_UNMET', `the open session of the two does not grant what is asked for: ${field}`, {
+    field: `sfc.${field}`,
+    remedy: 'close it first, or ask for less',
+    data: { id: session.id }
+  })
 }
 
 function isSuperseded(error: unknown): boolean {

@@ -2,12 +2,14 @@ import { toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { type Eid, eidToDid } from '../../protocol/identity/eid.ts'
+import { CONTRACT_GRACE_MS, ContractMeter, type ContractTotals } from '../../protocol/session/contract.ts'
 import type { Established } from '../../protocol/session/established.ts'
 import { Fifo } from '../../protocol/session/fifo.ts'
 import { ITEM_KINDS, ITEM_PAYLOAD_BYTES_MAX, isTransaction } from '../../protocol/session/items.ts'
 import { Journal, type Outgoing, type Unacked } from '../../protocol/session/journal.ts'
 import { type Position, ReceiveLedger } from '../../protocol/session/ledger.ts'
 import { CHANNELS_MAX } from '../../protocol/session/ready.ts'
+import { decodeSfc } from '../../protocol/session/sfc.ts'
 import type { CarriedState } from '../../protocol/session/stream.ts'
 import type { ReadyFacts } from '../../protocol/session/stream-effects.ts'
 import type { TeardownReason } from '../../protocol/session/teardown.ts'
@@ -17,9 +19,11 @@ import type { PeerAddress } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { WriteOp } from '../store/store.ts'
+import { channelItems } from './channel-items.ts'
 import type { DeliverEffect, EpochEnd, EpochOwner, ItemTag, LiveSession, SnapshotEffect } from './live-session.ts'
 import type { Inbound, Session, SessionEvent, SessionInfo, SnapshotSource } from './session.ts'
-import { neverSent, outcomeUnknown, sessionError } from './session-errors.ts'
+import { type ChannelDetails, contractDetails, epochDetails, type SessionDetails, vector } from './session-details.ts'
+import { contractLimit, neverSent, outcomeUnknown, sessionError } from './session-errors.ts'
 import type { SessionRecord } from './session-record.ts'
 import type { JournalTag, SessionStore } from './session-store.ts'
 import { withSignal } from './with-signal.ts'
@@ -54,7 +58,7 @@ export interface DurableSessionInit {
   remote: Eid
   record: SessionRecord
   /** read back from disk; absent: a new session, which begins with its first epoch */
-  held?: { journal: Journal<JournalTag>; ledger: ReceiveLedger }
+  held?: { journal: Journal<JournalTag>; ledger: ReceiveLedger; totals: ContractTotals | undefined }
   /** the first READY came, or the session was read back: register channels now */
   onOpen: (session: DurableSession) => void
   onReady: (session: DurableSession, epoch: LiveSession) => void
@@ -75,6 +79,7 @@ export class DurableSession implements Session, EpochOwner {
   readonly remote: Eid
   readonly id: string
   readonly closed: Promise<{ reason: string }>
+  readonly contract: ContractMeter | undefined
   readonly #init: DurableSessionInit
   readonly #log: Logger
   readonly #journal: Journal<JournalTag>
@@ -103,6 +108,7 @@ export class DurableSession implements Session, EpochOwner {
   #resumes = 0
   #closeWanted: TeardownReason | undefined
   #lastLoss: string | undefined
+  readonly #listeners = new Set<(event: SessionEvent) => void>()
 
   constructor(init: DurableSessionInit, first?: Established) {
     this.#init = init
@@ -116,6 +122,7 @@ export class DurableSession implements Session, EpochOwner {
     this.#journal = init.held?.journal ?? new Journal(crypto, record.tx)
     this.#ledger = init.held?.ledger ?? new ReceiveLedger(crypto, record.rx, record.rx.heads)
     this.#compactedRx = record.rx.seq
+    this.contract = meterOf(init)
     if (first === undefined) this.#stored = Promise.resolve()
     for (const { item } of this.#journal.entries) {
       this.#sendItems += 1
@@ -176,9 +183,63 @@ export class DurableSession implements Session, EpochOwner {
       unacked: this.#journal.length,
       resumes: this.#resumes,
       activeAtMs: record.activeAtMs,
+      ...(this.contract === undefined ? {} : { contract: contractDetails(this.contract, this.#init.clock.monotonicMs()) }),
       ...(this.#end === undefined ? {} : { endReason: this.#end.reason }),
       ...(this.#lastLoss === undefined ? {} : { lastLoss: this.#lastLoss })
     }
+  }
+
+  async details(): Promise<SessionDetails> {
+    const epoch = this.#epoch
+    const rttMs = await epoch?.ping()
+    return {
+      ...this.info(),
+      ...(rttMs === undefined ? {} : { rttMs }),
+      ...(epoch?.isOpen === true ? { epoch: epochDetails(epoch, this.#init.clock.monotonicMs()) } : {}),
+      vectors: { tx: vector(this.#journal.tx), acked: vector(this.#journal.acked), rx: vector(this.#ledger.run) },
+      channels: this.#channels()
+    }
+  }
+
+  #channels(): ChannelDetails[] {
+    const unacked = new Map<number, number>()
+    for (const { item } of this.#journal.entries) unacked.set(item.channel, (unacked.get(item.channel) ?? 0) + 1)
+    const sent = this.#journal.heads
+    const received = this.#ledger.heads
+    const numbers = new Set([...sent.keys(), ...received.keys(), ...unacked.keys(), ...this.#handlers.keys()])
+    return [...numbers]
+      .sort((a, b) => a - b)
+      .map((channel) => ({
+        channel,
+        sent: String(sent.get(channel)?.seq ?? 0n),
+        received: String(received.get(channel)?.seq ?? 0n),
+        unacked: unacked.get(channel) ?? 0,
+        waitingBytes: this.#epoch?.waitingBytes(channel) ?? 0
+      }))
+  }
+
+  items(channel: number): AsyncGenerator<Inbound, void, undefined> {
+    return channelItems(this, channel)
+  }
+
+  onEvent(listener: (event: SessionEvent) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  #tell(event: SessionEvent): void {
+    for (const listener of this.#listeners) {
+      try {
+        listener(event)
+      } catch (error) {
+        this.#log.error({ err: error }, 'a listener of a session failed')
+      }
+    }
+    this.#init.onEvent(event)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
   }
 
   /** What a peer or a caller can make this session hold; for tests and metrics. */
@@ -244,7 +305,7 @@ export class DurableSession implements Session, EpochOwner {
     this.announce()
     this.#init.onReady(this, epoch)
     if (!isNew) {
-      this.#init.onEvent({
+      this.#tell({
         kind: 'resumed',
         session: this.info(),
         resent: facts.resent,
@@ -316,8 +377,31 @@ export class DurableSession implements Session, EpochOwner {
     }
     this.#state = 'disconnected'
     this.#lastLoss = end.error?.message ?? end.reason
-    if (epoch.readyAtMs !== undefined) this.#init.onEvent({ kind: 'disconnected', session: this.info(), reason: this.#lastLoss })
+    if (epoch.readyAtMs !== undefined) this.#tell({ kind: 'disconnected', session: this.info(), reason: this.#lastLoss })
     this.#init.onDisconnected(this, epoch, end)
+  }
+
+  /** The contract's time is over: what has no number yet is returned, the rest is flushed, then the node says goodbye (G-46). */
+  expired(epoch: LiveSession): void {
+    if (epoch !== this.#epoch || this.#end !== undefined) return
+    this.#returnPending('contract')
+    void this.close({ reason: 'contract' })
+  }
+
+  /** The contract ended, and with it the time to say goodbye: no connection can carry the session any more. */
+  get contractIsOver(): boolean {
+    return this.contract !== undefined && this.#init.clock.monotonicMs() > this.contract.expiresAtMs + CONTRACT_GRACE_MS
+  }
+
+  #returnPending(reason: string): void {
+    for (const waiting of this.#pending.values()) {
+      for (const { tag, payload } of waiting) {
+        this.#sendItems -= 1
+        this.#sendBytes -= payload.length
+        tag.reject(neverSent(reason))
+      }
+    }
+    this.#pending.clear()
   }
 
   /** The peer stays where it is; the next attempt looks here first. */
@@ -331,6 +415,8 @@ export class DurableSession implements Session, EpochOwner {
     signal?.throwIfAborted()
     if (!isTransaction(kind) && kind !== ITEM_KINDS.live) throw new TypeError(`kind 0x${kind.toString(16)} is the protocol's own`)
     this.#checkRoom(payload.length)
+    const breach = this.contract?.refusal('sent', { kind, payload })
+    if (breach !== undefined) throw contractLimit(breach)
     const done = Promise.withResolvers<void>()
     const tag: JournalTag = { atMs: this.#init.clock.nowMs(), resolve: done.resolve, reject: done.reject }
     const cancel = isTransaction(kind) ? this.#sendDurable(channel, kind, payload, tag) : this.#sendLive(channel, payload, tag)
@@ -531,7 +617,7 @@ export class DurableSession implements Session, EpochOwner {
   }
 
   async #sendSnapshot(epoch: LiveSession, { peer }: ReadyFacts): Promise<void> {
-    const { store, snapshot, onEvent } = this.#init
+    const { store, snapshot } = this.#init
     try {
       await Promise.allSettled([...this.#writing])
       const before = [...this.#journal.entries].map(({ seq }) => seq)
@@ -551,7 +637,7 @@ export class DurableSession implements Session, EpochOwner {
       await this.#commit([...ops, store.record(this.#snapshotOfRecord())])
       for (const item of fallen) this.#settle(item)
       epoch.sendSnapshot(parts as Unacked<ItemTag>[])
-      onEvent({ kind: 'gap', session: this.info(), direction: 'sent', from: peer.rx + 1n, to: base.seq })
+      this.#tell({ kind: 'gap', session: this.info(), direction: 'sent', from: peer.rx + 1n, to: base.seq })
     } catch (error) {
       epoch.abort('failed', error instanceof Error ? error : undefined)
     }
@@ -634,7 +720,7 @@ export class DurableSession implements Session, EpochOwner {
 
   snapshot(epoch: LiveSession, { lostFrom, base, bytes, run, heads }: SnapshotEffect): void {
     void (async () => {
-      const { store, onEvent } = this.#init
+      const { store } = this.#init
       try {
         await Promise.allSettled([...this.#writing])
         const last = this.#ledger.run.seq
@@ -642,7 +728,7 @@ export class DurableSession implements Session, EpochOwner {
         const ops: WriteOp[] = [store.record(this.#snapshotOfRecord())]
         for (let seq = this.#compactedRx + 1n; seq <= last + 4_096n && seq <= base; seq += 1n) ops.push(store.positionGone(this.id, seq))
         this.#compactedRx = run.seq
-        onEvent({ kind: 'gap', session: this.info(), direction: 'received', from: lostFrom, to: base, bytes })
+        this.#tell({ kind: 'gap', session: this.info(), direction: 'received', from: lostFrom, to: base, bytes })
         await this.#commit(ops)
         epoch.snapshotSynced(run.seq)
       } catch (error) {
@@ -671,6 +757,7 @@ export class DurableSession implements Session, EpochOwner {
     const { store } = this.#init
     const record = this.#snapshotOfRecord()
     const ops: WriteOp[] = [store.record(record)]
+    if (this.contract !== undefined) ops.push(store.totals(this.id, this.contract.totals()))
     for (const seq of this.#droppedTx) ops.push(store.transactionGone(this.id, seq))
     this.#droppedTx = []
     for (let seq = this.#compactedRx + 1n; seq <= record.rx.seq; seq += 1n) ops.push(store.positionGone(this.id, seq))
@@ -725,6 +812,18 @@ export class DurableSession implements Session, EpochOwner {
     await this.tidy()
   }
 
+  /** The process stops: whoever waits here learns that what is journaled goes on without it. */
+  async shutDown(why: Error): Promise<void> {
+    if (this.#end !== undefined) return
+    await this.release(why)
+    if (this.#end !== undefined) return
+    this.#end = { reason: 'shutdown' }
+    this.#state = 'closed'
+    for (const { item } of this.#journal.entries) item.tag.reject(outcomeUnknown('shutdown'))
+    for (const waiting of this.#pending.values()) for (const { tag } of waiting) tag.reject(neverSent('shutdown'))
+    this.#closing.resolve({ reason: 'shutdown' })
+  }
+
   /** Nothing of it can be carried on: whoever waits is told, entry by entry; the disk keeps a tombstone. */
   async finish(reason: string, epoch: LiveSession | undefined, end: EpochEnd | undefined): Promise<void> {
     if (this.#end !== undefined) return
@@ -732,28 +831,21 @@ export class DurableSession implements Session, EpochOwner {
     this.#state = 'closed'
     this.#epoch = undefined
     this.#cancelHousekeeping?.()
-    const { store, clock, onEvent, onEnd } = this.#init
+    const { store, clock, onEnd } = this.#init
     const unknown = [...this.#journal.entries]
     for (const { item, seq } of unknown) {
       this.#settle(item, item.state === 'waiting' ? neverSent(reason) : outcomeUnknown(reason))
       if (item.kind === ITEM_KINDS.snapshotPart) continue
-      onEvent({
+      this.#tell({
         kind: 'outcome-unknown',
         session: this.info(),
         entry: { seq, channel: item.channel, kind: item.kind, payload: item.payload, sent: item.state === 'sent' },
         reason
       })
     }
-    for (const waiting of this.#pending.values()) {
-      for (const { tag, payload } of waiting) {
-        this.#sendItems -= 1
-        this.#sendBytes -= payload.length
-        tag.reject(neverSent(reason))
-      }
-    }
-    this.#pending.clear()
+    this.#returnPending(reason)
     this.#unserved.clear()
-    onEvent({ kind: reason === 'diverged' ? 'diverged' : 'ended', session: this.info(), reason, by: end?.by ?? 'local', ...whyOf(end) })
+    this.#tell({ kind: reason === 'diverged' ? 'diverged' : 'ended', session: this.info(), reason, by: end?.by ?? 'local', ...whyOf(end) })
     this.#closing.resolve({ reason })
     onEnd(this, epoch)
     if (this.#stored === undefined) return
@@ -765,6 +857,19 @@ export class DurableSession implements Session, EpochOwner {
       this.#log.warn({ err: error }, 'a session that ended could not be removed')
     }
   }
+}
+
+function meterOf({ record, clock, held }: DurableSessionInit): ContractMeter | undefined {
+  if (record.sfc === undefined) return undefined
+  const totals = held?.totals
+  return new ContractMeter({
+    block: decodeSfc(record.sfc),
+    eids: { sent: record.local, received: record.remote },
+    nowMs: clock.monotonicMs(),
+    ageMs: Math.max(0, clock.nowMs() - record.openedAtMs),
+    start: held === undefined ? 'new' : 'resumed',
+    ...(totals === undefined ? {} : { totals })
+  })
 }
 
 function whyOf(end: EpochEnd | undefined): { error?: string } {

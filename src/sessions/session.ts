@@ -1,7 +1,11 @@
 import type { Eid } from '../../protocol/identity/eid.ts'
+import type { ContractMeter } from '../../protocol/session/contract.ts'
+import type { SfcBlock } from '../../protocol/session/sfc.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { PeerAddress } from '../net/host.ts'
 import type { WriteOp } from '../store/store.ts'
+import type { ContractDetails, SessionDetails } from './session-details.ts'
+import type { Tombstone } from './session-store.ts'
 
 /** A transaction or live item as the peer sent it. */
 export interface Inbound {
@@ -42,6 +46,8 @@ export interface SessionInfo {
   /** times it was taken up again since this process holds it */
   resumes: number
   activeAtMs: number
+  /** the contract in force and what was used of it; absent in a plain session */
+  contract?: ContractDetails
   /** why it ended */
   endReason?: string
   /** why its last connection ended */
@@ -74,7 +80,7 @@ export interface Session {
    * peer has acknowledged, that is synced its effect, whatever connections are lost meanwhile; a live one when the transport took it. Waits for the
    * channel's window. The payload is not copied: it must not change until then. A signal ends the waiting; what is journaled goes on.
    * @throws RookeryError `SESSION_CLOSED`, `SESSION_LOST` (data.outcome: `unknown`, or `not-sent` where it surely did not leave),
-   *   `SESSION_QUEUE_FULL`, `CHANNELS_MAX`, `MESSAGE_TOO_LARGE`; or the signal's reason
+   *   `SESSION_QUEUE_FULL`, `CHANNELS_MAX`, `MESSAGE_TOO_LARGE`, `CONTRACT_LIMIT` (field: that of the block); or the signal's reason
    */
   send(channel: number, kind: number, payload: Uint8Array, options?: { signal?: AbortSignal }): Promise<void>
   /**
@@ -87,20 +93,43 @@ export interface Session {
   /** Flushes, sends TEARDOWN, waits for FIN-ACK (30 s at most). */
   close(options?: { signal?: AbortSignal }): Promise<void>
   readonly closed: Promise<{ reason: string }>
+  /** Everything about it; where a connection carries it, a ping is answered first (2 s at most). */
+  details(): Promise<SessionDetails>
+  /** What the session is held to; what lasts beyond an item (tasks, stored objects, ESE values) is reported here. Undefined in a plain session. */
+  readonly contract: ContractMeter | undefined
+  /**
+   * A channel's inbound items, one at a time, in place of a handler: an item counts as handled, and a durable one is acknowledged, when the next is
+   * asked for or the loop is left. Ends with the session.
+   */
+  items(channel: number): AsyncIterableIterator<Inbound>
+  /** What happens to this session, beside its items. @returns the unsubscriber */
+  onEvent(listener: (event: SessionEvent) => void): () => void
+  /** As {@link close}. */
+  [Symbol.asyncDispose](): Promise<void>
+}
+
+/** How {@link SessionManager.open} opens. */
+export interface SessionOpenOptions {
+  signal?: AbortSignal
+  /** asks for a contract that grants at least this; `{}`: any */
+  contract?: Partial<SfcBlock>
 }
 
 export interface SessionManager {
   /**
    * The live session between the two, or a new one by INIT, NEG, ACK.
-   * @throws RookeryError `DIAL_FAILED`, `HANDSHAKE_FAILED` (data.reason), `SESSION_REFUSED`, `SESSION_BUSY`; or the signal's reason
+   * @throws RookeryError `DIAL_FAILED`, `HANDSHAKE_FAILED` (data.reason), `SESSION_REFUSED`, `SESSION_BUSY`, `CONTRACT_REFUSED` (what is offered falls
+   *   short; names the field), `CONTRACT_UNMET` (the session that is there does); or the signal's reason
    */
-  open(from: LocalAgent, to: Eid, address: PeerAddress, options?: { signal?: AbortSignal }): Promise<Session>
+  open(from: LocalAgent, to: Eid, address: PeerAddress, options?: SessionOpenOptions): Promise<Session>
   /** Sessions in memory, also disconnected ones. */
   list(): SessionInfo[]
   /** The session of that id, read back from disk where it is parked. @param id - hex, as in {@link SessionInfo} */
   get(id: string): Promise<Session | undefined>
   /** All sessions, those that only the disk holds included. */
   listAll(): Promise<SessionInfo[]>
+  /** How sessions ended, oldest first; the newest 1,000. */
+  ended(): Promise<Tombstone[]>
   /** The newest events, oldest first; at most 256. */
   recent(): readonly SessionEvent[]
   onEvent(listener: (event: SessionEvent) => void): () => void

@@ -155,6 +155,18 @@ export class MemoryNet {
     return id
   }
 
+  /** Streams that this host opened or took carry nothing more, and nobody is told; a new connection can be made. */
+  mute(host: string): void {
+    for (const key of [...this.#connections.keys()]) if (key.split(',').includes(host)) this.#connections.delete(key)
+    for (const { a, b } of this.streams) {
+      for (const stream of [a, b]) {
+        stream.read = () => new Promise(() => {})
+        stream.write = () => new Promise(() => {})
+        stream.reset = () => {}
+      }
+    }
+  }
+
   /** Drops every stream between the two and forgets the connection. */
   cut(a: string, b: string): void {
     const key = [a, b].sort().join()
@@ -206,8 +218,16 @@ export class MemoryHost implements Host {
     }
   }
 
+  #vanished = false
+
+  /** Its process is gone: it opens nothing more. */
+  vanish(): void {
+    this.#vanished = true
+  }
+
   async openStream(target: PeerAddress, protocol: string, { signal }: { signal?: AbortSignal } = {}): Promise<MemoryStream> {
     signal?.throwIfAborted()
+    if (this.#vanished) throw new RookeryError('DIAL_FAILED', 'the process is gone', { kind: 'unavailable' })
     const other = this.#net.hosts.get(target.peer)
     const handler = other?.handlerOf(protocol)
     if (other === undefined || handler === undefined) {
