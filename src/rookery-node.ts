@@ -31,7 +31,7 @@ import type { Closing } from './platform/closing.ts'
 import type { Logger } from './platform/logger.ts'
 import type { Random } from './platform/random.ts'
 import type { RunningSessionManager } from './sessions/create-session-manager.ts'
-import type { Session } from './sessions/session.ts'
+import type { Session, SessionOpenOptions } from './sessions/session.ts'
 import type { Registry } from './spaces/registry.ts'
 import type { Locators, PublishOptions, Spaces } from './spaces/spaces.ts'
 import type { Store } from './store/store.ts'
@@ -170,6 +170,9 @@ export class RookeryNode {
       void session.closed.then(() => {
         if (this.#live.get(id) === session) this.#live.delete(id)
       })
+      // a session of an earlier run, taken up again
+      const { remote } = session
+      if (this.evidence.standing(remote) !== 'nominal') this.#closeSessionsWith(eidHex(remote))
     })
     this.evidence.onStanding((hex, standing) => {
       if (standing !== 'nominal') this.#closeSessionsWith(hex)
@@ -319,12 +322,20 @@ export class RookeryNode {
     )
   }
 
-  /** Opens a session, or gives the live one. @throws RookeryError `AGENT_UNKNOWN`, `AGENT_REFUSED`, `DIAL_FAILED`, `HANDSHAKE_FAILED`, … */
-  async openSession(from: HostedAgent, to: Eid, options: PublishOptions = {}): Promise<Session> {
+  /**
+   * Opens a session, or gives the live one.
+   * @param options.contract - asks for a contract that grants at least this; `{}`: any
+   * @throws RookeryError `AGENT_UNKNOWN`, `AGENT_REFUSED`, `DIAL_FAILED`, `HANDSHAKE_FAILED`, …
+   */
+  async openSession(from: HostedAgent, to: Eid, options: PublishOptions & SessionOpenOptions = {}): Promise<Session> {
     this.evidence.admit(to)
     const { address } = await this.locators.resolve(to, options)
     options.onProgress?.('opening a session')
-    return await this.sessions.open(from, to, address, options.signal === undefined ? {} : { signal: options.signal })
+    const { signal, contract } = options
+    return await this.sessions.open(from, to, address, {
+      ...(signal === undefined ? {} : { signal }),
+      ...(contract === undefined ? {} : { contract })
+    })
   }
 
   #closeSessionsWith(remote: string): void {
@@ -337,8 +348,8 @@ export class RookeryNode {
   }
 
   /** @throws RookeryError `SESSION_UNKNOWN` */
-  session(id: string): Session {
-    const session = this.#live.get(id)
+  async session(id: string): Promise<Session> {
+    const session = await this.sessions.get(id)
     if (session !== undefined) return session
     throw new RookeryError('SESSION_UNKNOWN', `no open session has the id ${id}`, {
       kind: 'notFound',

@@ -1,6 +1,7 @@
 import { toHex } from '../../protocol/bytes.ts'
 import { eidFromDid, eidToDid, eid as toEid } from '../../protocol/identity/eid.ts'
 import { taskJson } from '../a2a/projection.ts'
+import { needsOf } from '../config/contract.ts'
 import { RookeryError } from '../errors.ts'
 import type { RookeryNode } from '../rookery-node.ts'
 import type { PublishOptions } from '../spaces/spaces.ts'
@@ -56,13 +57,18 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
       const { mailboxKey, ...view } = await node.locators.resolve(eidFromDid(did), options(context))
       return { ...view, mailboxKeyHex: toHex(mailboxKey) }
     },
-    async 'session.open'({ agent, did }, context) {
-      const session = await node.openSession(node.agents.get(agent), node.agents.eidOf(did), options(context))
+    async 'session.open'({ agent, did, contract }, context) {
+      const session = await node.openSession(node.agents.get(agent), node.agents.eidOf(did), {
+        ...options(context),
+        ...(contract === undefined ? {} : { contract: needsOf(contract) })
+      })
       return session.info()
     },
-    'session.list': async () => node.sessions.list(),
+    'session.list': () => node.sessions.listAll(),
+    'session.show': async ({ id }) => (await node.session(id)).details(),
     async 'session.close'({ id }, context) {
-      await node.session(id).close({ signal: context.signal })
+      const session = await node.session(id)
+      await session.close({ signal: context.signal })
       return { id }
     },
     send: (params, context) => send(node, params, context),

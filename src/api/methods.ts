@@ -1,10 +1,12 @@
 import { isAbsolute } from 'node:path'
 import { z } from 'zod'
 import { REACHABILITY_MODES, type ReachabilityMode, type WakeWindow } from '../../protocol/delivery/modes.ts'
+import { contractNeeds } from '../config/contract.ts'
 import type { DrainReport, QueueUsage } from '../delivery/asleep-queue.ts'
 import { RookeryError } from '../errors.ts'
 import type { StandingView } from '../evidence/evidence.ts'
 import type { SessionInfo } from '../sessions/session.ts'
+import type { SessionDetails } from '../sessions/session-details.ts'
 import type { FindResult, LocatorView, MemberView, SpaceView } from '../spaces/spaces.ts'
 import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
 import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
@@ -36,6 +38,7 @@ const agentRef = z.string().min(1).max(64).optional()
 const did = z.string().min(1).max(80)
 const spaceName = z.string().min(1).max(256)
 const todoId = z.string().min(1).max(128)
+const sessionId = z.string().regex(/^[0-9a-f]{32}$/, 'must be a session id: 32 hex digits, see session.list')
 const tags = z.array(z.string().min(1).max(64)).max(16)
 const mode = z.enum(REACHABILITY_MODES)
 const limit = z.int().min(1).max(CONTROL_BOUNDS.listMax)
@@ -92,9 +95,12 @@ export const CONTROL_PARAMS = {
   'space.list': z.strictObject({}),
   find: z.strictObject({ name: spaceName, tags: tags.optional(), mode: mode.optional(), limit: limit.optional() }),
   resolve: z.strictObject({ did }),
-  'session.open': z.strictObject({ agent: agentRef, did }),
+  /** `contract`: ask for one that grants at least this; without members any will do */
+  'session.open': z.strictObject({ agent: agentRef, did, contract: contractNeeds.optional() }),
   'session.list': z.strictObject({}),
-  'session.close': z.strictObject({ id: z.string().regex(/^[0-9a-f]{32}$/, 'must be a session id: 32 hex digits, see session.list') }),
+  /** a session with a connection is pinged for its round-trip time */
+  'session.show': z.strictObject({ id: sessionId }),
+  'session.close': z.strictObject({ id: sessionId }),
   send: z.strictObject({
     agent: agentRef,
     /** did:key of anyone, or the name of an agent of this node */
@@ -231,6 +237,7 @@ export interface ControlResults {
   resolve: Omit<LocatorView, 'mailboxKey'> & { mailboxKeyHex: string }
   'session.open': SessionInfo
   'session.list': SessionInfo[]
+  'session.show': SessionDetails
   'session.close': { id: string }
   send: SendResult
   'inbox.list': InboxEntry[]

@@ -1,13 +1,13 @@
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
-import type { ContractVerdict } from '../../protocol/session/contract-policy.ts'
+import { judgeOffer } from '../../protocol/session/contract-policy.ts'
 import { cookie } from '../../protocol/session/cookie.ts'
 import type { Established } from '../../protocol/session/established.ts'
 import { FLAG } from '../../protocol/session/flags.ts'
 import { FRAME } from '../../protocol/session/header.ts'
 import { Initiator, type InitiatorStep } from '../../protocol/session/initiator.ts'
-import { decodeSfc, type SfcBlock, sfcDifference } from '../../protocol/session/sfc.ts'
+import { decodeSfc, type SfcBlock } from '../../protocol/session/sfc.ts'
 import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { ByteStream } from '../net/byte-stream.ts'
@@ -49,6 +49,7 @@ type Event = { kind: 'frame'; frame: Uint8Array } | { kind: 'wake' } | { kind: '
 
 /**
  * Runs INIT and NEG over a stream, up to the ACK that is to be sent.
+ * @param options.needs - asks for a contract that grants at least this
  * @throws RookeryError `HANDSHAKE_FAILED` (data.reason: a ProtocolErrorCode, or what the peer's CLOSE hinted), `SESSION_BUSY`; or the signal's
  *   reason. The stream is then closed
  */
@@ -57,17 +58,17 @@ export async function initiate(
   stream: ByteStream,
   from: LocalAgent,
   to: Eid,
-  { signal, resume }: { signal: AbortSignal; resume?: ResumePurpose | undefined }
+  { signal, resume, needs }: { signal: AbortSignal; resume?: ResumePurpose | undefined; needs?: Partial<SfcBlock> | undefined }
 ): Promise<Initiated> {
   const machine = new Initiator({
     crypto,
     local: from.signer,
     remoteEid: to,
     peers: peerIds(self, stream.connection, 'initiator'),
-    flags: resume === undefined ? 0 : resume.flags | FLAG.RESUME,
+    flags: resume !== undefined ? resume.flags | FLAG.RESUME : needs === undefined ? 0 : FLAG.SFC,
     ...(resume === undefined ? {} : { resumeId: resume.sid }),
     randomness: { iCookie: cookie(random.bytes(8)), nonceI: random.bytes(32), ephSecret: random.bytes(32) },
-    contract: (offer) => sameContract(offer, resume?.sfc)
+    contract: (offer) => judgeOffer(offer, resume?.sfc === undefined ? { needs: needs ?? {} } : { stored: decodeSfc(resume.sfc) })
   })
   const startedMs = clock.monotonicMs()
   let hint: string | undefined
@@ -137,8 +138,3 @@ async function soonest(reading: Promise<Event>, clock: Clock, wakeAtMs: number):
 }
 
 /** A new session asks for none; a session that is taken up keeps its own, byte for byte. */
-function sameContract(offer: SfcBlock | undefined, held: Uint8Array | undefined): ContractVerdict {
-  if (held === undefined || offer === undefined) return { kind: 'refuse', field: 'sfc' }
-  const field = sfcDifference(offer, decodeSfc(held))
-  return field === undefined ? { kind: 'accept' } : { kind: 'refuse', field }
-}

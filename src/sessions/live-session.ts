@@ -1,6 +1,7 @@
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import type { StreamTimes } from '../../protocol/session/closing.ts'
+import type { ContractMeter } from '../../protocol/session/contract.ts'
 import type { CookiePair } from '../../protocol/session/cookie.ts'
 import type { Established } from '../../protocol/session/established.ts'
 import { FRAME } from '../../protocol/session/header.ts'
@@ -53,6 +54,8 @@ export interface EpochOwner {
   /** the peer's windows or acknowledgments may have moved */
   moved(): void
   closing(epoch: LiveSession): void
+  /** the contract's time is over */
+  expired(epoch: LiveSession): void
   /** its streams are gone or going */
   ended(epoch: LiveSession, end: EpochEnd): void
 }
@@ -66,6 +69,8 @@ export interface LiveSessionInit {
   /** what earlier epochs left; in a new session what the handshake made */
   carried: (established: Established) => CarriedState<ItemTag>
   owner: EpochOwner
+  /** the session's, which outlives the epoch */
+  contract?: ContractMeter | undefined
   /** the stream that carried the handshake */
   stream: ByteStream
   /** opens another stream to the same peer */
@@ -104,6 +109,8 @@ export class LiveSession {
   readonly #opening = Promise.withResolvers<void>()
   readonly #controlEnded = Promise.withResolvers<void>()
   #end: EpochEnd | undefined
+  /** who waits for a pong, each for PROBE_MS at most */
+  readonly #measuring: ((rttMs: number | undefined) => void)[] = []
   #nextStream = HANDSHAKE_STREAM + 1
   #pumping = false
   #timer: { atMs: number; cancel: () => void } | undefined
@@ -122,6 +129,7 @@ export class LiveSession {
       crypto: init.crypto,
       established: init.established,
       carried: init.carried(init.established),
+      ...(init.contract === undefined ? {} : { contract: init.contract }),
       signer: init.local.signer,
       nowMs: init.clock.monotonicMs(),
       ...(init.times === undefined ? {} : { times: init.times })
@@ -327,6 +335,12 @@ export class LiveSession {
         case 'revocation':
           this.#log.warn({ bytes: effect.payload.length }, 'the peer revoked the session with a proof')
           break
+        case 'pong':
+          for (const resolve of this.#measuring.splice(0)) resolve(effect.rttMs)
+          break
+        case 'expired':
+          owner.expired(this)
+          break
         case 'silent':
           this.lose(new ProtocolError('TIMEOUT', 'the peer went silent'))
           break
@@ -389,6 +403,23 @@ export class LiveSession {
 
   // ── ending ──
 
+  /** The round trip of a ping that leaves now. @returns undefined where no answer comes within {@link PROBE_MS}, or the epoch is over */
+  async ping(): Promise<number | undefined> {
+    if (!this.isOpen) return undefined
+    const { promise, resolve } = Promise.withResolvers<number | undefined>()
+    const cancel = this.#init.clock.after(PROBE_MS, () => resolve(undefined))
+    this.#measuring.push(resolve)
+    this.#core.measure()
+    this.pump()
+    const rttMs = await promise
+    cancel()
+    return rttMs
+  }
+
+  get keyGeneration(): number {
+    return this.#core.generation
+  }
+
   /** Everything outbound is flushed, then TEARDOWN goes out; the end comes by {@link EpochOwner.ended}. */
   close(reason: TeardownReason): void {
     if (this.#end !== undefined) return
@@ -425,6 +456,7 @@ export class LiveSession {
 
   #finish(end: EpochEnd): void {
     this.#end = end
+    for (const resolve of this.#measuring.splice(0)) resolve(undefined)
     this.#timer?.cancel()
     for (const { tag } of this.#core.abandon()) tag?.reject(neverSent(end.reason))
     this.#opening.reject(

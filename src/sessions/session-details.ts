@@ -1,5 +1,8 @@
-import type { ContractUsage } from '../../protocol/session/contract.ts'
-import type { ContractView } from '../config/contract.ts'
+import { toHex } from '../../protocol/bytes.ts'
+import type { ChainPoint } from '../../protocol/session/chain.ts'
+import type { ContractMeter, ContractUsage } from '../../protocol/session/contract.ts'
+import { type ContractView, viewOf } from '../config/contract.ts'
+import type { LiveSession } from './live-session.ts'
 import type { SessionInfo } from './session.ts'
 
 /** A direction at a moment: its newest transaction and the chain after it, in hex. */
@@ -34,4 +37,18 @@ export interface SessionDetails extends SessionInfo {
   /** ours sent, of these acknowledged, theirs received and synced */
   vectors: { tx: VectorDetails; acked: VectorDetails; rx: VectorDetails }
   channels: ChannelDetails[]
+}
+
+export function vector({ seq, hash }: ChainPoint): VectorDetails {
+  return { seq: seq.toString(), hash: toHex(hash) }
+}
+
+/** @param nowMs - monotonic */
+export function contractDetails(meter: ContractMeter, nowMs: number): ContractDetails {
+  return { block: viewOf(meter.block), usage: meter.usage(nowMs) }
+}
+
+/** @param nowMs - monotonic */
+export function epochDetails({ readyAtMs = 0, keyGeneration, streams }: LiveSession, nowMs: number): SessionDetails['epoch'] & object {
+  return { ageMs: Math.round(nowMs - readyAtMs), keyGeneration, streams }
 }

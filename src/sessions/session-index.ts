@@ -1,5 +1,6 @@
 import { toHex } from '../../protocol/bytes.ts'
 import { type Eid, eidHex } from '../../protocol/identity/eid.ts'
+import { decodeSfc } from '../../protocol/session/sfc.ts'
 import type { DurableSession } from './durable-session.ts'
 import type { SessionRecord } from './session-record.ts'
 
@@ -19,6 +20,8 @@ export interface IndexEntry {
   readonly flags: number
   /** the contract block, byte for byte */
   readonly sfc: Uint8Array | undefined
+  /** wall time at which its contract ends */
+  readonly expiresAtMs: number | undefined
   activeAtMs: number
   loaded: DurableSession | undefined
   /** a parked session that an application may still hold */
@@ -35,10 +38,23 @@ export class SessionIndex {
     return this.#byId.size
   }
 
-  add({ sid, local, remote, flags, sfc, activeAtMs }: SessionRecord, loaded?: DurableSession): IndexEntry {
+  add({ sid, local, remote, flags, sfc, openedAtMs, activeAtMs }: SessionRecord, loaded?: DurableSession): IndexEntry {
     const id = toHex(sid)
     const pair = pairKey(local, remote)
-    const entry: IndexEntry = { id, pair, local, remote, flags, sfc, activeAtMs, loaded, parked: undefined, loading: undefined }
+    const expiresAtMs = sfc === undefined ? undefined : openedAtMs + decodeSfc(sfc).sessionSecondsMax * 1_000
+    const entry: IndexEntry = {
+      id,
+      pair,
+      local,
+      remote,
+      flags,
+      sfc,
+      expiresAtMs,
+      activeAtMs,
+      loaded,
+      parked: undefined,
+      loading: undefined
+    }
     this.#byId.set(id, entry)
     this.#byPair.set(pair, entry)
     return entry

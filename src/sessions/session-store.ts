@@ -1,5 +1,6 @@
 import { toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import type { ContractTotals } from '../../protocol/session/contract.ts'
 import { Journal } from '../../protocol/session/journal.ts'
 import { type Position, ReceiveLedger } from '../../protocol/session/ledger.ts'
 import { jsonCodec, type Store, type Table, type WriteOp } from '../store/store.ts'
@@ -30,6 +31,7 @@ export class SessionStore {
   readonly #records: Table<SessionRecord>
   readonly #transactions: Table<StoredTransaction>
   readonly #positions: Table<Position>
+  readonly #totals: Table<ContractTotals>
   readonly #tombstones: Table<Tombstone>
 
   constructor(store: Store) {
@@ -37,6 +39,7 @@ export class SessionStore {
     this.#records = store.table('session', sessionCodec)
     this.#transactions = store.table('session-tx', transactionCodec)
     this.#positions = store.table('session-rx', positionCodec)
+    this.#totals = store.table('session-contract', jsonCodec<ContractTotals>())
     this.#tombstones = store.table('session-ended', jsonCodec<Tombstone>())
   }
 
@@ -58,6 +61,11 @@ export class SessionStore {
 
   record(record: SessionRecord): WriteOp {
     return this.#records.put(toHex(record.sid), record)
+  }
+
+  /** What was used of a contract; written with the record. */
+  totals(id: string, totals: ContractTotals): WriteOp {
+    return this.#totals.put(id, totals)
   }
 
   transaction(id: string, seq: bigint, transaction: StoredTransaction): WriteOp {
@@ -83,7 +91,16 @@ export class SessionStore {
   async load(
     id: string,
     crypto: CryptoProvider
-  ): Promise<{ record: SessionRecord; journal: Journal<JournalTag>; ledger: ReceiveLedger; broken: boolean } | undefined> {
+  ): Promise<
+    | {
+        record: SessionRecord
+        journal: Journal<JournalTag>
+        ledger: ReceiveLedger
+        totals: ContractTotals | undefined
+        broken: boolean
+      }
+    | undefined
+  > {
     const record = await this.#records.get(id)
     if (record === undefined) return undefined
     const journal = new Journal<JournalTag>(crypto, record.tx)
@@ -100,12 +117,12 @@ export class SessionStore {
     journal.markSynced(journal.tx.seq)
     const ledger = new ReceiveLedger(crypto, record.rx, record.rx.heads)
     for await (const [key, position] of this.#positions.entries(within(id))) ledger.restore(numberOf(key), position)
-    return { record, journal, ledger, broken }
+    return { record, journal, ledger, totals: record.sfc === undefined ? undefined : await this.#totals.get(id), broken }
   }
 
   /** What removes a session. */
   async gone(id: string, tombstone: Tombstone): Promise<WriteOp[]> {
-    const ops: WriteOp[] = [this.#records.del(id), this.#tombstones.put(id, tombstone)]
+    const ops: WriteOp[] = [this.#records.del(id), this.#totals.del(id), this.#tombstones.put(id, tombstone)]
     for await (const key of this.#transactions.keys(within(id))) ops.push(this.#transactions.del(key))
     for await (const key of this.#positions.keys(within(id))) ops.push(this.#positions.del(key))
     return ops

@@ -1,6 +1,7 @@
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
 import type { StreamTimes } from '../../protocol/session/closing.ts'
+import type { SfcBlock } from '../../protocol/session/sfc.ts'
 import type { TeardownReason } from '../../protocol/session/teardown.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Host, PeerAddress } from '../net/host.ts'
@@ -44,6 +45,8 @@ export interface SessionManagerInit {
   handshakesBurst?: number
   /** handshakes that one PeerId and one network get */
   sources?: SourceLimitsInit
+  /** the contract offered to who asks for one; absent: a plain session is offered in its place */
+  contract?: SfcBlock
   /** what RETRY asks a caller to wait while the node is full; default 2 */
   fullWaitSeconds?: number
   /** liveness and teardown times, for tests */

@@ -1,6 +1,8 @@
 import { RookeryError } from '../../src/errors.ts'
 import type { LocalAgent } from '../../src/identity/agent.ts'
+import { channelItems } from '../../src/sessions/channel-items.ts'
 import type { Inbound, Session, SessionInfo } from '../../src/sessions/session.ts'
+import type { SessionDetails } from '../../src/sessions/session-details.ts'
 
 /** One end of two sessions that hand items straight to each other: durable sends resolve when the peer's handler has. */
 export class PairedSession implements Session {
@@ -41,6 +43,24 @@ export class PairedSession implements Session {
 
   onChannel(channel: number, handler: (item: Inbound) => Promise<void>): void {
     this.#handlers.set(channel, handler)
+  }
+
+  readonly contract = undefined
+
+  details(): Promise<SessionDetails> {
+    throw new Error('a paired session has no facts')
+  }
+
+  items(channel: number): AsyncGenerator<Inbound, void, undefined> {
+    return channelItems(this, channel)
+  }
+
+  onEvent(): () => void {
+    return () => {}
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
   }
 
   async close(): Promise<void> {
