@@ -167,6 +167,7 @@ async function hyperdhtCarrier({ hyperdht }: PeerInfo): Promise<Carrier | undefi
         const message = Buffer.alloc(load.bytes)
         return timed(async () => {
           const done = once(socket, 'data')
+          done.catch(() => {}) // told by the race, too
           socket.write(sizeOf(load))
           for (let i = 0; i < load.count; i++) if (!socket.write(message)) await once(socket, 'drain')
           await done
