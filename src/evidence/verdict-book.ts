@@ -59,7 +59,8 @@ export class VerdictBook {
   readonly #listeners: ((eid: EidHex, standing: Standing) => void)[] = []
   readonly #stopping = new AbortController()
   readonly #telling = new Map<EidHex, { retryMs: number; cancel: () => void }>()
-  #cancelLook: () => void = () => {}
+  /** undefined: no escrow is open */
+  #cancelLook: (() => void) | undefined
   #work: Promise<void> = Promise.resolve()
 
   private constructor(components: Components, { verdictsMax = VERDICTS_MAX, verdictsOwnMax = VERDICTS_OWN_MAX }: VerdictBookInit) {
@@ -139,7 +140,8 @@ export class VerdictBook {
         this.#c.logger.warn({ agent: eidToDid(target), kind: pom.payload.kind, origin }, 'an identity is proven to contradict itself')
       }
       if (held?.state.phase !== step.state.phase) this.#tell(name, step.state.phase)
-      this.#look()
+      // a new deadline is later than all that the timer runs for
+      if (this.#cancelLook === undefined || step.state.phase === 'slashed') this.#look()
       return held === undefined ? 'challenged' : 'known'
     })
   }
@@ -165,7 +167,8 @@ export class VerdictBook {
 
   /** Ends the escrows that are over and sets the timer to the next. */
   #look(): void {
-    this.#cancelLook()
+    this.#cancelLook?.()
+    this.#cancelLook = undefined
     if (this.#stopping.signal.aborted) return
     const nowMs = this.#c.clock.nowMs()
     let nextMs = nowMs + LOOK_MS
@@ -241,7 +244,7 @@ export class VerdictBook {
 
   async stop(): Promise<void> {
     this.#stopping.abort(new Error('the node stops'))
-    this.#cancelLook()
+    this.#cancelLook?.()
     for (const { cancel } of this.#telling.values()) cancel()
     await this.idle()
   }
