@@ -73,6 +73,7 @@ export class EntryUnion {
         this.#nowMs
       )
       if (this.#query.id !== undefined && !equals(entry.id, this.#query.id)) return undefined
+      if (entry.set === 'members' && !entry.gone && this.#evidence?.refusesJoins(entry.record.payload.eid) === true) return undefined
       return matchesQuery(entry, this.#query) ? entry : undefined
     } catch (error) {
       if (error instanceof ProtocolError) return undefined

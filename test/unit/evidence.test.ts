@@ -148,8 +148,12 @@ describe('a proof of malfeasance', () => {
     expect(await put()).toMatchObject({ stored: 3 })
     const members = async () => (await b.spaces.find({ name: ENERGY })).members.map(({ did }) => did)
     expect(await members()).toEqual([malloryAgent.did])
-    for (const node of nodes) await node.evidence.accept(ticketOf(checkpointPair(mallory), signedBy(carol.signer), clock.nowMs()).bytes)
+    const ticket = ticketOf(checkpointPair(mallory), signedBy(carol.signer), clock.nowMs()).bytes
+    await b.evidence.accept(ticket)
     expect(await members()).toEqual([])
+    expect((await c.spaces.find({ name: ENERGY })).members.map(({ servedBy }) => servedBy.length)).toEqual([2])
+    for (const node of [a, c]) await node.evidence.accept(ticket)
+    expect((await c.spaces.find({ name: ENERGY })).members).toEqual([])
     clock.advance(1_000)
     expect(await put()).toMatchObject({ stored: 0, answers: { invalid: 3 } })
     expect(await b.registry.put({ set: 'members', key: ENERGY_ID, record: joinRecord(alice, bob.eid, clock.nowMs()) })).toMatchObject({
