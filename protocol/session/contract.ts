@@ -144,6 +144,7 @@ export class ContractMeter {
 
   /** An item leaves, for the first time or again in a later epoch. */
   sent(item: MeteredItem, nowMs: number): void {
+    if (!isMetered(item.kind)) return
     if (isRated(item.kind)) this.#bucket.take(nowMs)
     this.#count('sent', item, nowMs)
   }

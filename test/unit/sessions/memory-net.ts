@@ -15,7 +15,7 @@ import {
   type SessionManagerInit,
   type SessionPolicy
 } from '../../../src/sessions/create-session-manager.ts'
-import type { Inbound, Session } from '../../../src/sessions/session.ts'
+import type { Inbound, Session, SessionOpenOptions } from '../../../src/sessions/session.ts'
 import { Store } from '../../../src/store/store.ts'
 
 const BUFFER_BYTES_MAX = 262_144
@@ -419,7 +419,7 @@ export class Pair {
   }
 
   /** A's session to B. */
-  open(options: { signal?: AbortSignal } = {}): Promise<Session> {
+  open(options: SessionOpenOptions = {}): Promise<Session> {
     return this.a.manager.open(this.agentA, this.agentB.eid, { peer: this.b.host.peer, addrs: [] }, options)
   }
 
