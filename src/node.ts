@@ -28,7 +28,7 @@ import { Closing } from './platform/closing.ts'
 import { type Logger, silentLogger } from './platform/logger.ts'
 import { type Random, systemRandom } from './platform/random.ts'
 import { type Base, RookeryNode } from './rookery-node.ts'
-import { createSessionManager, type SessionManagerInit } from './sessions/create-session-manager.ts'
+import { createSessionManager, type SessionManagerComponents, type SessionManagerInit } from './sessions/create-session-manager.ts'
 import { createLocators } from './spaces/create-locators.ts'
 import { createSpaces } from './spaces/create-spaces.ts'
 import { recordRules } from './spaces/record-rules.ts'
@@ -139,7 +139,9 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   closing.push('locators', 500, () => locators.stop({ withdraw: 'no' }))
   const spaces = await createSpaces({ ...components, host, registry, agents: own }, { network: config.network })
   closing.push('spaces', 1_500, () => spaces.stop({ withdraw: overrides.records === 'leave' ? 'no' : 'yes' }))
-  const manager = await createSessionManager({ ...components, host, agents, policy: evidence.policy }, sessionsOf(config))
+  const locate: SessionManagerComponents['locate'] = async (eid, options) => (await locators.resolve(eid, options)).address
+  const manager = await createSessionManager({ ...components, host, agents, policy: evidence.policy, locate }, sessionsOf(config))
+  locators.onNewer((eid, { address }) => manager.locatorSeen(eid, address))
   closing.push('sessions', 1_000, () => manager.stop())
   const sessions = guardedSessions(manager, evidence)
   go()

@@ -6,6 +6,7 @@ import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Inbound, Session } from '../sessions/session.ts'
+import type { WriteOp } from '../store/store.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError, fromRemoteError, toA2aError } from './a2a-error.ts'
 import { principalOf } from './bearer.ts'
@@ -30,6 +31,9 @@ const PARAMETER_BYTES_MAX = 4_096
 const PARAMETERS_BYTES_MAX = 16_384
 
 interface Pending {
+  readonly payload: Uint8Array
+  /** the peer has the request: if its process went meanwhile, only asking again brings the answer */
+  acknowledged: boolean
   resolve(result: Json): void
   reject(error: unknown): void
 }
@@ -73,6 +77,10 @@ export class A2aChannel {
   readonly #logger: Logger
   readonly #pending = new Map<JsonRpcId, Pending>()
   readonly #ended = new AbortController()
+  /** ids of the peer's requests at work; at most REQUESTS_SERVED_MAX */
+  readonly #atWork = new Set<JsonRpcId>()
+  /** makes ids of this process differ from those of an earlier one, whose late answers may still come */
+  #idPrefix: string | undefined
   #local: LocalA2a | undefined
   #nextId = 1
   #serving = 0
@@ -84,6 +92,7 @@ export class A2aChannel {
     this.#clock = clock
     this.#logger = logger
     session.onChannel(A2A_CHANNEL, (item) => this.#take(item))
+    session.onResumed?.(() => this.#askAgain())
     void session.closed.then(({ reason }) => {
       this.#ended.abort(lost(reason))
       for (const pending of this.#pending.values()) pending.reject(lost(reason))
@@ -110,19 +119,23 @@ export class A2aChannel {
     if (this.#pending.size >= REQUESTS_PENDING_MAX) {
       throw new A2aError('RATE_LIMITED', `${REQUESTS_PENDING_MAX} requests to this agent wait for an answer`, { retryAfterSec: 1 })
     }
-    const id = this.#nextId++
+    const id = this.#id()
     const payload = utf8(
       JSON.stringify({ jsonrpc: '2.0', id, method, params, [SERVICE_PARAMETERS_MEMBER]: writeParameters(options.parameters) })
     )
     if (payload.length > A2A_TEXT_BYTES_MAX) throw tooLarge(payload.length)
     const { promise, resolve, reject } = Promise.withResolvers<Json>()
-    this.#pending.set(id, { resolve, reject })
+    const pending: Pending = { payload, acknowledged: false, resolve, reject }
+    this.#pending.set(id, pending)
     const aborted = () => reject(options.signal?.reason)
     options.signal?.addEventListener('abort', aborted, { once: true })
     const cancel = this.#clock.after(options.timeoutMs, () => reject(unknownOutcome(`no answer within ${options.timeoutMs} ms`)))
-    this.#session.send(A2A_CHANNEL, A2A_KIND, payload, options.signal === undefined ? {} : { signal: options.signal }).catch((err) => {
-      reject(err instanceof RookeryError && err.code === 'SESSION_LOST' ? lost(err.message) : err)
-    })
+    this.#session.send(A2A_CHANNEL, A2A_KIND, payload, options.signal === undefined ? {} : { signal: options.signal }).then(
+      () => {
+        pending.acknowledged = true
+      },
+      (err) => reject(err instanceof RookeryError && err.code === 'SESSION_LOST' ? lost(err.message) : err)
+    )
     try {
       return await promise
     } finally {
@@ -132,8 +145,21 @@ export class A2aChannel {
     }
   }
 
+  /** Every request is a transaction, so the number at the start of a process lies above all that earlier ones used for their ids. */
+  #id(): JsonRpcId {
+    this.#idPrefix ??= this.#session.info().txSeq
+    return `${this.#idPrefix}-${this.#nextId++}`
+  }
+
+  /** The peer's process may be another one than took our requests: under the same id it answers, or finds that it is at work. */
+  #askAgain(): void {
+    for (const { payload, acknowledged } of this.#pending.values()) {
+      if (acknowledged) this.#session.send(A2A_CHANNEL, A2A_KIND, payload).catch((err) => this.#logger.debug({ err }, 'asking again failed'))
+    }
+  }
+
   /** Resolves, and so acknowledges the transaction, once the request's Todo is on disk or its answer is known. */
-  async #take({ kind, payload }: Inbound): Promise<void> {
+  async #take({ kind, payload, position }: Inbound): Promise<void> {
     if (kind !== A2A_KIND) return this.#ignore()
     let body: Json
     try {
@@ -147,15 +173,21 @@ export class A2aChannel {
       const message = `${REQUESTS_SERVED_MAX} requests of this session are at work`
       return this.#answer(errorResponse(idOf(body), new A2aError('RATE_LIMITED', message, { retryAfterSec: 1 })))
     }
+    const id = idOf(body)
+    if (id !== null && this.#atWork.has(id)) return // asked again over a new connection
     const { promise: durable, resolve: onDurable } = Promise.withResolvers<void>()
     this.#serving++
-    const answered = this.#respond(body, onDurable)
+    if (id !== null) this.#atWork.add(id)
+    const answered = this.#respond(body, { onDurable, alongside: position })
       .then((response) => this.#answer(response))
-      .finally(() => this.#serving--)
+      .finally(() => {
+        this.#serving--
+        if (id !== null) this.#atWork.delete(id)
+      })
     await Promise.race([durable, answered])
   }
 
-  async #respond(body: Json, onDurable: () => void): Promise<JsonRpcResponse> {
+  async #respond(body: Json, durably: { onDurable: () => void; alongside: () => readonly WriteOp[] }): Promise<JsonRpcResponse> {
     const id = idOf(body)
     try {
       const request = checkEnvelope(body)
@@ -173,7 +205,7 @@ export class A2aChannel {
         deposits: true,
         retryAfterSec
       }))
-      const caller = new Caller({ principal, door: 'a2a-pss', params: request.params, wait, signal: this.#ended.signal, onDurable })
+      const caller = new Caller({ principal, door: 'a2a-pss', params: request.params, wait, signal: this.#ended.signal, ...durably })
       const handler = new JsonRpcTransportHandler(this.#local.handler(agent))
       const context = new ServerCallContext({ user: caller, requestedVersion: parameters.version })
       const response = await handler.handle({ jsonrpc: '2.0', id, method, params: request.params }, context)
@@ -192,7 +224,7 @@ export class A2aChannel {
     }
   }
 
-  /** A transaction of its own, not awaited by the handler that caused it; lost with the session, and then asked for again by messageId. */
+  /** A transaction of its own, not awaited by the handler that caused it; where this process dies before it is journaled it is asked for again. */
   #answer(response: JsonRpcResponse): void {
     let payload = utf8(JSON.stringify(response))
     if (payload.length > A2A_TEXT_BYTES_MAX) payload = utf8(JSON.stringify(errorResponse(response.id, tooLarge(payload.length))))

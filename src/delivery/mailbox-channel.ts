@@ -21,6 +21,9 @@ type Answer = Omit<Extract<MailboxMessage, { type: 'receipt' }>, 'request'> | Om
 export type DepositHandler = (object: Uint8Array) => Promise<Answer>
 
 interface Pending {
+  readonly bytes: Uint8Array
+  /** the peer has the deposit: if its process went meanwhile, only the same bytes again bring the receipt */
+  acknowledged: boolean
   resolve(answer: MailboxAnswer): void
   reject(error: unknown): void
 }
@@ -44,7 +47,7 @@ export class MailboxChannel {
   readonly #pending = new Map<number, Pending>()
   readonly #answers = new Set<Promise<void>>()
   #handler: DepositHandler | undefined
-  #nextRequest = 1
+  #nextRequest: number | undefined
   #ended: { reason: string } | undefined
   /** items that were no mailbox message, or answers nobody waits for */
   ignored = 0
@@ -53,6 +56,7 @@ export class MailboxChannel {
     this.#session = session
     this.#clock = clock
     session.onChannel(MAILBOX_CHANNEL, (item) => this.#take(item))
+    session.onResumed?.(() => this.#sendAgain())
     void session.closed.then((ended) => {
       this.#ended = ended
       for (const pending of this.#pending.values()) pending.reject(lost(ended.reason))
@@ -80,10 +84,11 @@ export class MailboxChannel {
         remedy: 'wait for them, then send again'
       })
     }
-    const request = this.#nextRequest
-    this.#nextRequest = request === 0xffffffff ? 1 : request + 1
+    const request = this.#request()
+    const bytes = encodeMailboxMessage({ type: 'deposit', request, object })
     const { promise, resolve, reject } = Promise.withResolvers<MailboxAnswer>()
-    this.#pending.set(request, { resolve, reject })
+    const pending: Pending = { bytes, acknowledged: false, resolve, reject }
+    this.#pending.set(request, pending)
     const aborted = () => reject(signal?.reason)
     signal?.addEventListener('abort', aborted, { once: true })
     const cancel = this.#clock.after(timeoutMs, () =>
@@ -94,14 +99,28 @@ export class MailboxChannel {
         })
       )
     )
-    const bytes = encodeMailboxMessage({ type: 'deposit', request, object })
-    this.#session.send(MAILBOX_CHANNEL, MAILBOX_KIND, bytes, signal === undefined ? {} : { signal }).catch(reject)
+    this.#session.send(MAILBOX_CHANNEL, MAILBOX_KIND, bytes, signal === undefined ? {} : { signal }).then(() => {
+      pending.acknowledged = true
+    }, reject)
     try {
       return await promise
     } finally {
       cancel()
       signal?.removeEventListener('abort', aborted)
       this.#pending.delete(request)
+    }
+  }
+
+  /** Numbers go on above those of an earlier process, whose answers may still come: every deposit is a transaction. */
+  #request(): number {
+    const from = this.#nextRequest ?? (Number(BigInt(this.#session.info().txSeq ?? 0) % 0xffff_fffen) || 0) + 1
+    this.#nextRequest = from === 0xffff_ffff ? 1 : from + 1
+    return from
+  }
+
+  #sendAgain(): void {
+    for (const { bytes, acknowledged } of this.#pending.values()) {
+      if (acknowledged) this.#session.send(MAILBOX_CHANNEL, MAILBOX_KIND, bytes).catch(() => undefined)
     }
   }
 

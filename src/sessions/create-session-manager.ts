@@ -143,7 +143,7 @@ class Sessions implements RunningSessionManager {
     this.#store = new SessionStore(components.store)
     this.#reconnects = new Reconnects(
       { clock, random },
-      { msMax: init.reconnectMsMax ?? 60_000, attempt: (id) => this.#resumeInBackground(id) }
+      { msMax: init.reconnectMsMax ?? 60_000, attempt: (id, failures) => this.#resumeInBackground(id, failures) }
     )
   }
 
@@ -409,7 +409,7 @@ class Sessions implements RunningSessionManager {
     this.#reconnects.schedule(session.id)
   }
 
-  async #resumeInBackground(id: string): Promise<'done' | 'failed'> {
+  async #resumeInBackground(id: string, failures: number): Promise<'done' | 'failed'> {
     const entry = this.#index.byId(id)
     const session = entry === undefined ? undefined : await this.#hold(entry)
     if (entry === undefined || session === undefined || session.isOver || session.epoch !== undefined) return 'done'
@@ -430,7 +430,7 @@ class Sessions implements RunningSessionManager {
     const deadline = new Deadline(clock, this.#stopping.signal)
     deadline.set(clock.monotonicMs() + RESUME_MS, new ProtocolError('TIMEOUT', 'the session could not be taken up in time'))
     try {
-      const address = await this.#addressOf(session, deadline.signal)
+      const address = await this.#addressOf(session, { signal: deadline.signal, fresh: failures > 0 })
       const opening = this.#openings.get(entry.pair) ?? this.#startOpening(entry.pair, session.local, session.remote, address, session)
       await withSignal(opening.promise, deadline.signal)
       return 'done'
@@ -442,14 +442,14 @@ class Sessions implements RunningSessionManager {
     }
   }
 
-  /** Where its locator says; where that cannot be had, where it was reached last. */
-  async #addressOf(session: DurableSession, signal: AbortSignal): Promise<PeerAddress> {
+  /** Where its locator says, looked up anew once an attempt failed; where that cannot be had, where it was reached last. */
+  async #addressOf(session: DurableSession, options: { signal: AbortSignal; fresh: boolean }): Promise<PeerAddress> {
     const { locate } = this.#c
     if (locate !== undefined) {
       try {
-        return await locate(session.remote, { signal })
+        return await locate(session.remote, options)
       } catch {
-        signal.throwIfAborted()
+        options.signal.throwIfAborted()
       }
     }
     return session.record.address

@@ -84,6 +84,7 @@ export class DurableSession implements Session, EpochOwner {
   readonly #log: Logger
   readonly #journal: Journal<JournalTag>
   readonly #ledger: ReceiveLedger
+  readonly #resumeListeners = new Set<() => void>()
   readonly #handlers = new Map<number, Handler>()
   /** items for channels without a handler; bounded by UNSERVED_BYTES_MAX */
   readonly #unserved = new Map<number, Delivered[]>()
@@ -254,6 +255,11 @@ export class DurableSession implements Session, EpochOwner {
     }
   }
 
+  onResumed(listener: () => void): () => void {
+    this.#resumeListeners.add(listener)
+    return () => this.#resumeListeners.delete(listener)
+  }
+
   // ── epochs ──
 
   /** What the next epoch begins with. Reading of the one before has stopped by then; {@link settled} says when its batch is finished. */
@@ -316,6 +322,7 @@ export class DurableSession implements Session, EpochOwner {
     if (facts.snapshot === 'wanted') void this.#sendSnapshot(epoch, facts)
     this.#flush()
     this.#closeIfDrained()
+    if (!isNew) for (const listener of this.#resumeListeners) listener()
   }
 
   /** Tells the application of the session, once in the life of this object. */
@@ -694,7 +701,8 @@ export class DurableSession implements Session, EpochOwner {
     void new Promise<void>((resolve) => resolve(handler({ channel, kind, payload, position }))).then(
       async () => {
         if (seq !== undefined) {
-          if (!taken) {
+          // a handler that took the position may have found that it had nothing to store
+          if (!taken || !(await this.#init.store.hasPosition(this.id, seq))) {
             try {
               await this.#commit(ops())
             } catch (error) {

@@ -20,14 +20,14 @@ export class Reconnects {
   readonly #clock: Clock
   readonly #random: Random
   readonly #msMax: number
-  readonly #attempt: (id: string) => Promise<'done' | 'failed'>
+  readonly #attempt: (id: string, failures: number) => Promise<'done' | 'failed'>
   /** as many as there are sessions in memory */
   readonly #attempts = new Map<string, Attempt>()
   #stopped = false
 
   constructor(
     { clock, random }: { clock: Clock; random: Random },
-    { msMax, attempt }: { msMax: number; attempt: (id: string) => Promise<'done' | 'failed'> }
+    { msMax, attempt }: { msMax: number; attempt: (id: string, failures: number) => Promise<'done' | 'failed'> }
   ) {
     this.#clock = clock
     this.#random = random
@@ -75,7 +75,7 @@ export class Reconnects {
   async #run(id: string, attempt: Attempt): Promise<void> {
     attempt.cancel = undefined
     attempt.running = true
-    const outcome = await this.#attempt(id).catch(() => 'failed' as const)
+    const outcome = await this.#attempt(id, attempt.failures).catch(() => 'failed' as const)
     attempt.running = false
     if (this.#attempts.get(id) !== attempt) return
     if (outcome === 'done') {

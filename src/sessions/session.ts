@@ -90,6 +90,11 @@ export interface Session {
    * goes on with longer work by itself. A handler that throws closes the session (VIOLATION is ours to avoid: handlers answer errors in band).
    */
   onChannel(channel: number, handler: (item: Inbound) => Promise<void>): void
+  /**
+   * Called whenever the session goes on over a new connection. What the peer's process held in memory may be gone with the old one: who waits for
+   * an answer asks again. Returns the unsubscriber.
+   */
+  onResumed?(listener: () => void): () => void
   /** Flushes, sends TEARDOWN, waits for FIN-ACK (30 s at most). */
   close(options?: { signal?: AbortSignal }): Promise<void>
   readonly closed: Promise<{ reason: string }>

@@ -30,8 +30,8 @@ export interface SessionManagerComponents {
   /** sessions, journals and receive positions live here */
   store: Store
   policy?: SessionPolicy
-  /** where a remote agent is now; asked before a session is taken up again. Absent: where it was reached last */
-  locate?: (remote: Eid, options: { signal: AbortSignal }) => Promise<PeerAddress>
+  /** where a remote agent is now; asked before a session is taken up again; `fresh`: what was known before did not do. Absent: where it was reached last */
+  locate?: (remote: Eid, options: { signal: AbortSignal; fresh: boolean }) => Promise<PeerAddress>
   /** the state that takes the place of what a peer lost and the journal no longer holds; default: none */
   snapshot?: SnapshotSource
 }

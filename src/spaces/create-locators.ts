@@ -68,6 +68,7 @@ class NodeLocators implements Locators {
   /** the highest generation of ours found in the network; asked once in a run */
   readonly #seen = new Map<EidHex, number>()
   readonly #locks = new KeyLock()
+  readonly #newerListeners = new Set<(eid: Eid, view: LocatorView) => void>()
   readonly #unsubscribe: (() => void)[]
   #cancelSettle: (() => void) | undefined
   #publishedAddrsAtMs = Number.NEGATIVE_INFINITY
@@ -155,8 +156,15 @@ class NodeLocators implements Locators {
         if (held !== undefined) this.#c.evidence?.onEquivocation({ target: eid, kind: 'locator', a: held, b: record.bytes })
         logger.warn({ agent: eidToDid(eid), gen: record.payload.gen }, 'an agent signed two locators of one generation')
       } else if (verdict !== 'older') served = 'served'
+      if (verdict === 'newer' && record.payload.gone !== true)
+        for (const listener of this.#newerListeners) listener(eid, this.#view(record))
     }
     return served
+  }
+
+  onNewer(listener: (eid: Eid, view: LocatorView) => void): () => void {
+    this.#newerListeners.add(listener)
+    return () => this.#newerListeners.delete(listener)
   }
 
   #localView(agent: LocalAgent): LocatorView {

@@ -92,5 +92,7 @@ export interface Locators {
   withdraw(agent: LocalAgent, options?: PublishOptions): Promise<void>
   /** Local agents answer from here; others from the DHT, the highest generation; cached until it expires. @throws RookeryError `AGENT_UNKNOWN` */
   resolve(eid: Eid, options?: PublishOptions & { fresh?: boolean }): Promise<LocatorView>
+  /** Called when a look-up brings a higher generation of another node's agent than was known. Returns the unsubscriber. */
+  onNewer(listener: (eid: Eid, view: LocatorView) => void): () => void
   stop(options?: { withdraw: 'yes' | 'no' }): Promise<void>
 }
