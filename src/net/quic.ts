@@ -15,8 +15,12 @@ import { AbstractStream, type AbstractStreamInit, type SendResult } from '@libp2
 import type { Uint8ArrayList } from 'uint8arraylist'
 import { TurnShare } from './turn-share.ts'
 
-/** Bytes asked of the native stream at once: one call costs more than the bytes it brings, so small reads bound the throughput. */
-const READ_BYTES = 65_536
+/**
+ * Bytes asked of the native stream at once. One call costs more than the bytes it brings, so small reads bound the throughput; but it
+ * allocates all that it is asked for, so a stream of small messages asks for less.
+ */
+const READ_BYTES_MIN = 4_096
+const READ_BYTES_MAX = 65_536
 
 /**
  * Inbound streams that are taken in one turn of the event loop, over all connections. Each costs some tenths of a millisecond until its protocol
@@ -219,10 +223,11 @@ class QuicStream extends AbstractStream {
 
   /** Nobody wants more, or nobody listens yet. */
   #isFull(): boolean {
-    return this.readStatus === 'paused' || this.readBuffer.byteLength >= READ_BYTES
+    return this.readStatus === 'paused' || this.readBuffer.byteLength >= READ_BYTES_MAX
   }
 
   async #read(): Promise<void> {
+    let readBytes = READ_BYTES_MIN
     try {
       for (;;) {
         while (this.#isFull() && this.status !== 'aborted') {
@@ -231,8 +236,10 @@ class QuicStream extends AbstractStream {
           })
           this.#resume = undefined
         }
-        const chunk = await this.#native.read(READ_BYTES)
+        const chunk = await this.#native.read(readBytes)
         if (chunk === null || chunk === undefined) return this.onRemoteCloseWrite()
+        if (chunk.length === readBytes) readBytes = Math.min(READ_BYTES_MAX, 4 * readBytes)
+        else if (chunk.length < readBytes / 4) readBytes = Math.max(READ_BYTES_MIN, readBytes / 4)
         this.onData(chunk)
       }
     } catch {
