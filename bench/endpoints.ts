@@ -35,7 +35,7 @@ export const memoryStore = () => new Store(new MemoryLevel<string, Uint8Array>({
 /** Our host and session manager on a loopback port, hosting `agents`. */
 export async function ours(
   agents: HostedAgent[],
-  { store = memoryStore() }: { store?: Store } = {}
+  { store = memoryStore(), change = (host) => host }: { store?: Store; change?: (host: Host) => Host } = {}
 ): Promise<{ host: Host; sessions: RunningSessionManager }> {
   const rules = {
     validate() {
@@ -45,9 +45,8 @@ export async function ours(
     expiresAtMs: () => 0
   }
   const components = { clock: systemClock, random: systemRandom, logger: silentLogger, crypto: nodeCrypto }
-  const host = await createHost(
-    { ...components, validator: rules },
-    { privateKey: systemRandom.bytes(32), listen: ['/ip4/127.0.0.1/udp/0/quic-v1'] }
+  const host = change(
+    await createHost({ ...components, validator: rules }, { privateKey: systemRandom.bytes(32), listen: ['/ip4/127.0.0.1/udp/0/quic-v1'] })
   )
   const sessions = await createSessionManager(
     {
@@ -56,7 +55,7 @@ export async function ours(
       store,
       agents: { byEid: (key) => agents.find((one) => one.eidHex === Buffer.from(eid(key)).toString('hex')), list: () => agents }
     },
-    { handshakesPerSecond: 1_000, handshakesBurst: 1_000, sources: { peerPerMinute: 100_000 } }
+    { handshakesPerSecond: 1_000, handshakesBurst: 1_000, sources: { peerPerMinute: 100_000 }, sessionsMax: 4_000 }
   )
   return { host, sessions }
 }

@@ -1,3 +1,6 @@
+/** How long the next caller waits at most for what callers with a cookie had beyond the budget. */
+export const DEBT_SECONDS_MAX = 1
+
 export interface BudgetInit {
   perSecond: number
   burst: number
@@ -32,10 +35,14 @@ export class HandshakeBudget {
     return this.#tokens >= 1 ? 0 : (1 - this.#tokens) / this.#perSecond
   }
 
-  /** One is being computed, also for a caller that already waited: the debt makes the next one wait longer. */
+  /**
+   * One is being computed, also for a caller that already waited: the debt makes the next one wait longer, but no more than a second. Who comes
+   * back is served anyway, so a longer wait would keep out the honest, not the flood.
+   */
   spend(nowMs: number): void {
     this.#refill(nowMs)
-    this.#tokens = Math.max(-this.#burst, this.#tokens - 1)
+    const floor = Math.min(0, 1 - this.#perSecond * DEBT_SECONDS_MAX)
+    this.#tokens = Math.max(floor, -this.#burst, this.#tokens - 1)
   }
 
   /** Nothing is owed any more: a fresh one would be the same. */

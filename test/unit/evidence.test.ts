@@ -1,14 +1,16 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { toHex } from '../../protocol/bytes.ts'
+import { isZero, toHex } from '../../protocol/bytes.ts'
 import { announceKey, locatorKey } from '../../protocol/discovery/dht-key.ts'
 import { ESCROW_MS } from '../../protocol/evidence/escrow.ts'
-import { encodeRevocation, REVOCATION_REASONS } from '../../protocol/evidence/revocation.ts'
+import { decodeRevocation, encodeRevocation, REVOCATION_REASONS } from '../../protocol/evidence/revocation.ts'
 import { signRotation } from '../../protocol/identity/rotation.ts'
 import { openPom, pomKey } from '../../protocol/records/pom.ts'
+import { SessionStream } from '../../protocol/session/stream.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import { DISTRUST_MS } from '../../src/evidence/distrusted.ts'
 import type { StandingView } from '../../src/evidence/evidence.ts'
 import { guardedSessions } from '../../src/evidence/guarded-sessions.ts'
+import { type RevocableSession, revokeByCheckpoints } from '../../src/evidence/revoke.ts'
 import { DhtDatastore } from '../../src/net/dht-datastore.ts'
 import { ManualClock } from '../../src/platform/clock.ts'
 import type { RunningSessionManager } from '../../src/sessions/settings.ts'
@@ -28,6 +30,7 @@ import { type EvidenceNode, evidenceNode, passTime, quiet } from './fakes/eviden
 import { fakeAgent } from './fakes/fake-agent.ts'
 import { FakeNetwork } from './fakes/fake-network.ts'
 import { ENERGY_ID, joinRecord } from './fakes/fake-records.ts'
+import { establishedOf, StreamPair, seedA, seedB, signerOf } from './session/stream-pair.ts'
 
 const ENERGY = 'org.agentnet/marketplace.energy@1'
 const alice = fakeAgent('alice')
@@ -207,6 +210,86 @@ describe('a proof of malfeasance', () => {
     await a.restart()
     await passTime(clock, minutes(120), [a], minutes(30))
     expect(a.ledger.calls).toHaveLength(1)
+  })
+})
+
+describe('a forced teardown', () => {
+  it('[TRM-06] [G-53] builds the ticket, destroys keys and values, and only then sends the first byte; the accused gets the ticket', async () => {
+    const pair = new StreamPair().opened()
+    const target = signedBy(signerOf(seedB))
+    const { a: one, b: two } = checkpointPair(target)
+    const seen: string[] = []
+    const session: RevocableSession = {
+      remote: target.eid,
+      revoke: (payload) => pair.a.stream.revoke(payload, 0),
+      async send(frame) {
+        seen.push(pair.a.stream.phase)
+        pair.b.take(pair.b.stream.receive(0, frame, 0))
+      }
+    }
+    expect(await revokeByCheckpoints(a.evidence, session, { a: one, b: two, firstSeenMs: clock.nowMs() })).toBe('revoked')
+    expect(seen).toEqual(['closed'])
+    const [revocation] = pair.b.effects.filter((effect) => effect.kind === 'revocation')
+    const { reason, pom } = decodeRevocation((revocation as { payload: Uint8Array }).payload)
+    expect(reason).toBe(REVOCATION_REASONS.sequence)
+    expect(openPom(nodeCrypto, pom, { nowMs: clock.nowMs() }).payload).toMatchObject({ target: target.eid, a: one, b: two })
+  })
+
+  it('[TRM-06] leaves no key of the epoch when the first byte goes out', async () => {
+    const established = establishedOf('initiator')
+    const { i2r, r2i, export: exported } = established.keys
+    const secrets = () => [i2r.key, i2r.iv, i2r.chain, r2i.key, r2i.iv, r2i.chain, exported]
+    const stream = new SessionStream<string>({ crypto: nodeCrypto, established, signer: signerOf(seedA), nowMs: 0 })
+    expect(secrets().every(isZero)).toBe(false)
+    const zeroAtSend: boolean[] = []
+    const target = signedBy(signerOf(seedB))
+    const { a: one, b: two } = checkpointPair(target)
+    await revokeByCheckpoints(
+      a.evidence,
+      {
+        remote: target.eid,
+        revoke: (payload) => stream.revoke(payload, 0),
+        async send() {
+          zeroAtSend.push(secrets().every(isZero))
+        }
+      },
+      { a: one, b: two, firstSeenMs: clock.nowMs() }
+    )
+    expect(zeroAtSend).toEqual([true])
+  })
+
+  it('[TRM-07] publishes whether or not the accused ever reads the frame', async () => {
+    const { a: one, b: two } = checkpointPair(mallory)
+    const hangs: RevocableSession = { remote: mallory.eid, revoke: (payload) => payload, send: () => new Promise(() => {}) }
+    void revokeByCheckpoints(a.evidence, hangs, { a: one, b: two, firstSeenMs: clock.nowMs() })
+    const gone: RevocableSession = { ...hangs, send: () => Promise.reject(new Error('reset')) }
+    expect(await revokeByCheckpoints(b.evidence, gone, { a: one, b: two, firstSeenMs: clock.nowMs() })).toBe('revoked')
+    await quiet(nodes)
+    const { entries } = await c.registry.list({ set: 'poms', key: pomKey(nodeCrypto, mallory.eid) })
+    expect(entries.map(({ entry }) => toHex(entry.id)).sort()).toEqual([alice.eidHex, bob.eidHex].sort())
+  })
+
+  it('[TRM-05] does not happen where nothing is proven: no frame, no ticket, and the session is left to its owner', async () => {
+    let touched = 0
+    const session: RevocableSession = {
+      remote: mallory.eid,
+      revoke(payload) {
+        touched++
+        return payload
+      },
+      async send() {
+        touched++
+      }
+    }
+    const honest = { a: checkpointOf(mallory), b: checkpointOf(mallory, { seq: 2_048n, hash: 2 }), firstSeenMs: 0 }
+    expect(await revokeByCheckpoints(a.evidence, session, honest)).toBe('unproven')
+    const nobody = await evidenceNode(network, clock, 'nobody', [])
+    nodes.push(nobody)
+    const { a: one, b: two } = checkpointPair(mallory)
+    expect(await revokeByCheckpoints(nobody.evidence, session, { a: one, b: two, firstSeenMs: 0 })).toBe('unproven')
+    await quiet(nodes)
+    expect(touched).toBe(0)
+    expect(nodes.flatMap((node) => node.evidence.list())).toEqual([])
   })
 })
 
@@ -422,7 +505,7 @@ it('[G-53] publishes again after a restart in between, and under the same eviden
   const pom = entries.map(({ entry }) => openPom(nodeCrypto, entry.record.bytes, { nowMs: clock.nowMs() }).payload)
   expect(pom).toHaveLength(1)
   expect(pom[0]).toMatchObject({ a: pair.a, b: pair.b, accuser: alice.eid })
-  expect((pom[0]?.ts as number) * 1_000).toBeGreaterThan(clock.nowMs() - 2 * 86_400_000)
+  expect((pom[0]?.ts as number) * 1_000).toBeGreaterThan(clock.nowMs() - 3 * 86_400_000)
 })
 
 it('does not accuse an agent of its own, but says that there is proof', async () => {

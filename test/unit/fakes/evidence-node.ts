@@ -44,8 +44,6 @@ export interface EvidenceNode {
   stop(): Promise<void>
 }
 
-let seeds = 7_000
-
 export async function evidenceNode(
   network: FakeNetwork,
   clock: ManualClock,
@@ -56,8 +54,9 @@ export async function evidenceNode(
   const host = network.add(name)
   const store = new Store(new MemoryLevel<string, Uint8Array>({ keyEncoding: 'utf8', valueEncoding: 'view' }))
   const ledger = new CountingLedger(store)
+  let opens = 0
   const open = async () => {
-    const parts = { host, store, clock, random: seededRandom(seeds++), crypto: nodeCrypto, logger: silentLogger }
+    const parts = { host, store, clock, random: seededRandom(100 * name.length + opens++), crypto: nodeCrypto, logger: silentLogger }
     const evidence = await createEvidence({ ...parts, ledger, agents: () => agents }, init)
     const registry = await createRegistry(parts, { evidence })
     const byHex = (hex: string) => agents.find((agent) => agent.eidHex === hex)

@@ -4,6 +4,7 @@ import { decodeInit, encodeInit } from '../../../protocol/session/init.ts'
 import { decodeNeg } from '../../../protocol/session/neg.ts'
 import type { ConnectionInfo } from '../../../src/net/byte-stream.ts'
 import { ConnectionGuards, PENDING_MAX, PENDING_PER_CONNECTION_MAX } from '../../../src/sessions/connection-guards.ts'
+import { HandshakeBudget } from '../../../src/sessions/handshake-budget.ts'
 import { SOURCES_MAX, SourceLimits } from '../../../src/sessions/source-limits.ts'
 import { connectionOf, handshakePair, sent } from '../../support/handshake-pair.ts'
 
@@ -129,5 +130,22 @@ describe('streams without a session', () => {
     expect(guards.enter(connectionInfo('a'), () => {})).toBeUndefined()
     entries[0]?.leave()
     expect(guards.enter(connectionInfo('a'), () => {})).toBeDefined()
+  })
+})
+
+describe('the budget of handshakes', () => {
+  it('[PSS-14] [F059] asks nobody to wait longer than a second, however many came back with a cookie', () => {
+    const budget = new HandshakeBudget({ perSecond: 100, burst: 200, nowMs: 0 })
+    for (let i = 0; i < 200; i++) {
+      expect(budget.waitSeconds(0)).toBe(0)
+      budget.spend(0)
+    }
+    expect(budget.waitSeconds(0)).toBeCloseTo(0.01)
+    for (let i = 0; i < 1_000; i++) budget.spend(0)
+    expect(budget.waitSeconds(0)).toBeCloseTo(1)
+    expect(budget.waitSeconds(500)).toBeCloseTo(0.5)
+    expect(budget.waitSeconds(1_000)).toBe(0)
+    expect(budget.isFull(1_000)).toBe(false)
+    expect(budget.isFull(3_000)).toBe(true)
   })
 })
