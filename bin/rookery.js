@@ -18,7 +18,9 @@ if (major > 22 || (major === 22 && minor >= 12)) {
 } else {
   const bundled = bundledNode()
   if (bundled === undefined) {
-    process.stderr.write(`rookery needs Node 22.12 or newer; this is ${process.versions.node}, and the npm package "node" is not installed beside it\n`)
+    process.stderr.write(
+      `rookery needs Node 22.12 or newer; this is ${process.versions.node}, and the npm package "node" is not installed beside it\n`
+    )
     process.exit(3)
   }
   const child = spawn(bundled, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio: 'inherit' })

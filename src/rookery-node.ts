@@ -102,6 +102,8 @@ export class RookeryNode {
   readonly #schedule: WakeSchedule
   /** live sessions by id; as many as `sessionsMax` */
   readonly #live = new Map<string, Session>()
+  /** why an agent has no handler at work, by agent; one a hosted agent at most */
+  readonly #handlerFaults = new Map<LocalAgent['eidHex'], RookeryError>()
   readonly #stopping = new AbortController()
   readonly #stopped = Promise.withResolvers<void>()
   #cancelMaintenance: () => void = () => {}
@@ -142,7 +144,7 @@ export class RookeryNode {
       blockingWaitMs: config.tasks.waitMaxMs
     })
     this.#remote = createRemoteAgents({ locators, sessions, outgoing, crypto, clock, logger: logger.child('a2a') })
-    this.#schedule = new WakeSchedule(clock, (agent) => this.#wakeWindowOpened(agent))
+    this.#schedule = new WakeSchedule(clock, (agent) => this.#wakeTimeCame(agent))
   }
 
   /** Serves sessions, puts handlers to work, drains what waited for agents that are awake. Called once, by the start. */
@@ -183,6 +185,7 @@ export class RookeryNode {
         if (module !== undefined) await this.#runners.run(agent, module)
       } catch (error) {
         this.logger.error({ agent: agent.name, err: error }, 'the handler of an agent cannot be loaded; its work waits')
+        this.#handlerFaults.set(agent.eidHex, error instanceof RookeryError ? error : handlerFault(error))
       }
       this.#schedule.follow(agent)
       this.#publishQuietly(agent)
@@ -258,6 +261,11 @@ export class RookeryNode {
     })
   }
 
+  /** Why the agent's handler is not at work though it has one; undefined where all is well. */
+  handlerFault(agent: LocalAgent): RookeryError | undefined {
+    return this.#handlerFaults.get(agent.eidHex)
+  }
+
   get queueBounds(): QueueBounds {
     return this.config.queue
   }
@@ -292,6 +300,7 @@ export class RookeryNode {
   ): Promise<void> {
     const hosted = typeof agent === 'string' ? this.agents.get(agent) : agent
     await this.#runners.run(hosted, moduleOf(handler, options))
+    this.#handlerFaults.delete(hosted.eidHex)
     if (this.reachability(hosted).state === 'accepts') await this.#drainQuietly(hosted)
   }
 
@@ -377,6 +386,12 @@ export class RookeryNode {
     return report
   }
 
+  /** The owner vouches for the clock as it is: one that had run ahead, or lost its time, holds drains no longer (G-10). */
+  async trustClock(): Promise<void> {
+    await this.#parts.clockGuard.trust()
+    this.logger.warn({ nowMs: this.clock.nowMs() }, 'the owner vouched for the clock')
+  }
+
   /** Hands over what waits, whatever the mode; work still runs only while the agent takes it. */
   async drain(agent: HostedAgent, options: { signal?: AbortSignal } = {}): Promise<DrainReport> {
     return await this.#drain.drain(agent, options.signal === undefined ? {} : { signal: options.signal })
@@ -430,8 +445,16 @@ export class RookeryNode {
     }
   }
 
-  #wakeWindowOpened(agent: LocalAgent): void {
-    void this.#drainQuietly(agent).then(() => this.#runners.poke(agent))
+  /** A window opened, or a sleep with an end is over. */
+  #wakeTimeCame(agent: LocalAgent): void {
+    const hosted = agent.reachability.mode === 'sleep' ? this.agents.list().find((one) => one.eidHex === agent.eidHex) : undefined
+    if (hosted === undefined) return void this.#drainQuietly(agent).then(() => this.#runners.poke(agent))
+    this.wake(hosted, { signal: this.signal }).then(
+      ({ accepted, waiting }) => this.logger.info({ agent: hosted.name, accepted, waiting }, 'an agent woke at the time that it had named'),
+      (error: unknown) => {
+        if (!this.signal.aborted) this.logger.warn({ agent: hosted.name, err: error }, 'an agent could not be woken in time; tried again')
+      }
+    )
   }
 
   /** Mailbox keys that are due, queue records that ended, the highest time seen. */
@@ -449,4 +472,12 @@ export class RookeryNode {
     }
     again()
   }
+}
+
+function handlerFault(cause: unknown): RookeryError {
+  return new RookeryError('HANDLER_LOAD_FAILED', cause instanceof Error ? cause.message : String(cause), {
+    kind: 'config',
+    field: 'handler',
+    cause
+  })
 }

@@ -12,6 +12,8 @@ export interface Progress {
 export interface Phase {
   name: string
   ms: number
+  /** processor time of all threads: what the phase costs whatever else the machine does */
+  cpuMs: number
   /** of the event loop, 0 to 1 */
   utilization: number
   /** at its end */
@@ -45,6 +47,7 @@ export class RunLog {
   async phase(name: string, total: number, work: (done: (count?: number) => void) => Promise<void>): Promise<void> {
     const startedMs = systemClock.monotonicMs()
     const since = performance.eventLoopUtilization()
+    const cpuSince = process.cpuUsage()
     let count = 0
     this.#tell({ phase: name, done: 0, total })
     try {
@@ -55,7 +58,9 @@ export class RunLog {
     } finally {
       const { utilization } = performance.eventLoopUtilization(since)
       const ms = Math.round(systemClock.monotonicMs() - startedMs)
-      this.phases.push({ name, ms, utilization: Math.round(utilization * 1_000) / 1_000, rssBytes: this.#watch.rssBytes() })
+      const cpu = process.cpuUsage(cpuSince)
+      const cpuMs = Math.round((cpu.user + cpu.system) / 1_000)
+      this.phases.push({ name, ms, cpuMs, utilization: Math.round(utilization * 1_000) / 1_000, rssBytes: this.#watch.rssBytes() })
     }
   }
 

@@ -59,10 +59,11 @@ ${table(
 <div class="charts">
 ${table(
   'Phases',
-  ['phase', 'time', 'loop busy', 'memory after'],
+  ['phase', 'time', 'processor', 'loop busy', 'memory after'],
   report.phases.map((phase) => [
     phase.name,
     seconds(phase.ms),
+    seconds(phase.cpuMs),
     `${(phase.utilization * 100).toFixed(0)} %`,
     `${mebibytes(phase.rssBytes)} MiB`
   ])

@@ -41,7 +41,12 @@ describe('the plan of first-contact', () => {
 describe('what follows from a seed', () => {
   it('gives each node and purpose keys of its own, the same in every run', () => {
     expect(derivedBytes(1, 'node-key', 3)).toEqual(derivedBytes(1, 'node-key', 3))
-    const others = [derivedBytes(1, 'node-key', 4), derivedBytes(2, 'node-key', 3), derivedBytes(1, 'agent-key', 3), derivedBytes(1, 'node-key', 3)]
+    const others = [
+      derivedBytes(1, 'node-key', 4),
+      derivedBytes(2, 'node-key', 3),
+      derivedBytes(1, 'agent-key', 3),
+      derivedBytes(1, 'node-key', 3)
+    ]
     expect(new Set(others.map(String)).size).toBe(4)
   })
 

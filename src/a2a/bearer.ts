@@ -35,6 +35,16 @@ export function checkBearer(header: string | undefined, authenticate: Authentica
   return agent
 }
 
+/** Whether a header shows the token of an agent of this node. */
+export function isBearer(header: string | undefined, authenticate: Authenticate): boolean {
+  try {
+    checkBearer(header, authenticate)
+    return true
+  } catch {
+    return false
+  }
+}
+
 export function principalOf(agent: { eidHex: LocalAgent['eidHex'] }): Principal {
   return { id: `eid:${agent.eidHex}`, eid: agent.eidHex }
 }

@@ -14,7 +14,7 @@ import type { Logger } from '../platform/logger.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError, toA2aError } from './a2a-error.ts'
 import { CARD_MAX_AGE_SEC, cardText, rpcUrlOf, withRpcUrl } from './agent-card.ts'
-import { type Authenticate, checkBearer, principalOf } from './bearer.ts'
+import { type Authenticate, checkBearer, isBearer, principalOf } from './bearer.ts'
 import { bodyErrors, hostGuard, jsonOnly, readBody, sendError } from './http-guards.ts'
 import { checkEnvelope, idOf, type JsonRpcId, parseJson } from './json-rpc.ts'
 import type { KeepAsleep } from './keep-asleep.ts'
@@ -33,8 +33,11 @@ export interface RemoteAgents {
     request: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
     options: { signal: AbortSignal }
   ): Promise<Json>
-  /** @throws A2aError */
-  card(from: LocalAgent, to: Eid, options: { signal: AbortSignal }): Promise<JsonObject>
+  /**
+   * @param options.asker - what one who showed no token makes this node look up and dial is bounded
+   * @throws A2aError
+   */
+  card(from: LocalAgent, to: Eid, options: { signal: AbortSignal; asker: 'local-agent' | 'anyone' }): Promise<JsonObject>
 }
 
 export interface A2aEdgeComponents {
@@ -73,6 +76,8 @@ export interface A2aEdge {
   close(): Promise<void>
 }
 
+/** Open HTTP connections; the next is closed unanswered. */
+export const EDGE_CONNECTIONS_MAX = 512
 /** How long requests at work may take to give their last answer when the edge closes. */
 const CLOSE_GRACE_MS = 1_000
 const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/
@@ -99,7 +104,7 @@ class HttpEdge implements A2aEdge {
     if (!LOOPBACK.test(settings.host)) {
       throw new RookeryError('NOT_LOOPBACK', `the A2A edge listens on loopback only, not on ${settings.host}`, {
         kind: 'config',
-        field: 'a2a.host',
+        field: 'http.host',
         value: settings.host,
         remedy: 'use 127.0.0.1 or ::1, and a gateway with TLS in front for others'
       })
@@ -107,13 +112,14 @@ class HttpEdge implements A2aEdge {
     if (settings.publicUrl !== undefined && !/^https?:\/\/[^?#]+$/.test(settings.publicUrl)) {
       throw new RookeryError('PUBLIC_URL_INVALID', 'the public URL is an http or https URL without query and fragment', {
         kind: 'config',
-        field: 'a2a.publicUrl',
+        field: 'http.publicUrl',
         value: settings.publicUrl
       })
     }
     this.#components = components
     this.#settings = settings
     this.#server = createServer(this.#app())
+    this.#server.maxConnections = EDGE_CONNECTIONS_MAX
   }
 
   get port(): number {
@@ -236,7 +242,8 @@ class HttpEdge implements A2aEdge {
     else {
       const { remote } = this.#components
       if (remote === undefined) throw new A2aError('AGENT_UNKNOWN', 'no such agent on this node')
-      const foreign = await remote.card(this.#defaultAgent(), target, { signal: this.#gone(res) })
+      const asker = isBearer(req.headers.authorization, this.#components.authenticate) ? 'local-agent' : 'anyone'
+      const foreign = await remote.card(this.#defaultAgent(), target, { signal: this.#gone(res), asker })
       card = withRpcUrl(foreign, rpcUrlOf(this.publicUrl, String(req.params.did)))
     }
     const text = cardText(card)

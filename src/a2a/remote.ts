@@ -24,6 +24,7 @@ import type { A2aMethod } from './params.ts'
 import { a2aChannelOf, RemoteRefusal } from './pss-binding.ts'
 import { BLOCKING_WAIT_DEFAULT_MS } from './request-handler.ts'
 import { A2A_VERSION, type ServiceParameters } from './service-parameters.ts'
+import { TokenBucket } from './token-bucket.ts'
 
 export interface RemoteAgentsComponents {
   locators: Pick<Locators, 'resolve'>
@@ -52,6 +53,8 @@ export const REMOTE_DEFAULTS: RemoteAgentsSettings = {
   cardAgeMs: 60_000
 }
 
+/** Cards that askers without a token may make this node fetch from elsewhere: so many at once, then so many a second; above it 429. */
+export const ANYONES_CARD_FETCHES = { burst: 30, perSec: 1 }
 /** Cards of remote agents kept; the oldest goes first. */
 const CARDS_MAX = 256
 
@@ -63,11 +66,13 @@ export function createRemoteAgents(components: RemoteAgentsComponents, settings:
 class SessionAgents implements RemoteAgents {
   readonly #components: RemoteAgentsComponents
   readonly #settings: RemoteAgentsSettings
+  readonly #anyonesFetches: TokenBucket
   readonly #cards = new Map<string, { card: Promise<JsonObject>; untilMs: number }>()
 
   constructor(components: RemoteAgentsComponents, settings: RemoteAgentsSettings) {
     this.#components = components
     this.#settings = settings
+    this.#anyonesFetches = new TokenBucket(components.clock, ANYONES_CARD_FETCHES)
   }
 
   /**
@@ -118,11 +123,17 @@ class SessionAgents implements RemoteAgents {
     }
   }
 
-  async card(from: LocalAgent, to: Eid, { signal }: { signal: AbortSignal }): Promise<JsonObject> {
+  async card(from: LocalAgent, to: Eid, { signal, asker }: { signal: AbortSignal; asker: 'local-agent' | 'anyone' }): Promise<JsonObject> {
     const key = `${from.eidHex}/${eidHex(to)}`
     const nowMs = this.#components.clock.monotonicMs()
     let held = this.#cards.get(key)
     if (held === undefined || held.untilMs <= nowMs) {
+      const retryAfterSec = asker === 'anyone' ? this.#anyonesFetches.take() : 0
+      if (retryAfterSec > 0) {
+        throw new A2aError('RATE_LIMITED', 'too many cards of other nodes were asked for; the token of a local agent lifts this bound', {
+          retryAfterSec
+        })
+      }
       held = { card: this.#fetchCard(from, to), untilMs: nowMs + this.#settings.cardAgeMs }
       this.#cards.delete(key)
       if (this.#cards.size >= CARDS_MAX) this.#cards.delete(this.#cards.keys().next().value as string)

@@ -97,8 +97,9 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
       await node.sleep(hosted, { ...options(context), untilMs })
       return await agentView(node, hosted)
     },
-    async wake({ agent }, context) {
+    async wake({ agent, clock }, context) {
       const hosted = node.agents.get(agent)
+      if (clock === 'trusted') await node.trustClock()
       const drain = await node.wake(hosted, options(context))
       return { ...(await agentView(node, hosted)), drain }
     },

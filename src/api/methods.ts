@@ -136,7 +136,11 @@ export const CONTROL_PARAMS = {
     /** Unix ms */
     untilMs: z.int().min(0).optional()
   }),
-  wake: z.strictObject({ agent: agentRef }),
+  wake: z.strictObject({
+    agent: agentRef,
+    /** the owner vouches for the clock as it is, though the disk knows a later time (G-10) */
+    clock: z.literal('trusted').optional()
+  }),
   'queue.list': z.strictObject({ agent: agentRef, limit: limit.optional() }),
   /** with `did` (or the name of an agent of this node): that one, after asking its registrars */
   standing: z.strictObject({ did: did.optional(), limit: limit.optional() })
@@ -150,6 +154,8 @@ export interface AgentView {
   did: string
   description: string
   handler: HandlerName
+  /** why the handler is not at work: its tasks wait */
+  handlerFault?: { code: string; message: string }
   /** without a name in a call, this one is meant */
   isDefault: boolean
   mode: ReachabilityMode

@@ -10,11 +10,13 @@ export async function agentView(node: RookeryNode, agent: HostedAgent): Promise<
   const { mode, window, untilMs } = agent.reachability
   const url = node.agentUrl(agent)
   const tokenFile = node.agents.tokenFile(agent)
+  const fault = node.handlerFault(agent)
   return {
     name: agent.name,
     did: agent.did,
     description: agent.description,
     handler: agent.handler,
+    ...(fault === undefined ? {} : { handlerFault: { code: fault.code, message: fault.message } }),
     isDefault: agent === node.agents.default,
     mode,
     ...(window === undefined ? {} : { window }),
@@ -54,7 +56,7 @@ export async function nodeStatus(node: RookeryNode): Promise<NodeStatus> {
   }
 }
 
-function boundsInForce({ config, queueBounds }: RookeryNode): Record<string, number> {
+function boundsInForce({ config, queueBounds, todos }: RookeryNode): Record<string, number> {
   return {
     'queue.messagesMax': queueBounds.messagesMax,
     'queue.bytesMax': queueBounds.bytesMax,
@@ -67,6 +69,15 @@ function boundsInForce({ config, queueBounds }: RookeryNode): Record<string, num
     'http.bodyBytesMax': config.http.bodyBytesMax,
     'tasks.leaseMs': config.tasks.leaseMs,
     'tasks.waitMaxMs': config.tasks.waitMaxMs,
+    'tasks.openMax': todos.bounds.openMax,
+    'tasks.openPerCallerMax': todos.bounds.openPerCallerMax,
+    'tasks.historyMax': todos.bounds.historyMax,
+    'tasks.todoBytesMax': todos.bounds.todoBytesMax,
+    'tasks.keptMax': todos.bounds.keptMax,
+    'tasks.keptBytesMax': todos.bounds.keptBytesMax,
+    'tasks.keptPerCallerMax': todos.bounds.keptPerCallerMax,
+    'tasks.keptBytesPerCallerMax': todos.bounds.keptBytesPerCallerMax,
+    'tasks.retainMs': todos.bounds.retainMs,
     'control.requestBytesMax': CONTROL_BOUNDS.requestBytesMax,
     'control.callsMax': CONTROL_BOUNDS.callsMax
   }

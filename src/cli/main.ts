@@ -33,6 +33,7 @@ export async function main(argv: readonly string[], given: Partial<CliContext> =
     env: given.env ?? process.env,
     signal: given.signal ?? interrupt.signal
   }
+  if (given.streams === undefined) for (const stream of [process.stdout, process.stderr]) tolerateClosedPipe(stream)
   const interrupted = () => interrupt.abort(new RookeryError('INTERRUPTED', 'interrupted', { kind: 'interrupted' }))
   let exitCode: number = EXIT_CODES.ok
 
@@ -113,6 +114,15 @@ Example:
   }
   for (const command of descendants(program)) command.exitOverride().configureOutput(program.configureOutput())
   return program
+}
+
+/** `rookery … | head` ends the reading side first: what is left to say is then said to nobody. */
+function tolerateClosedPipe(stream: NodeJS.WriteStream): void {
+  if (!stream.listeners('error').includes(ignoreClosedPipe)) stream.on('error', ignoreClosedPipe)
+}
+
+function ignoreClosedPipe(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EPIPE') throw error
 }
 
 function descendants(command: Command): Command[] {

@@ -9,6 +9,25 @@ export interface Streams {
   stderr: NodeJS.WriteStream | (NodeJS.WritableStream & { isTTY?: boolean })
 }
 
+const ESCAPE = String.fromCharCode(0x1b)
+/** The colours that {@link Output.paint} writes; no other sequence reaches a terminal. */
+const COLOURS = new RegExp(`${ESCAPE}\\[(?:0|1|2|22|3[0-9])m`, 'g')
+/** Control characters but line feed and tab, and what turns the direction of writing around. */
+const UNPRINTABLE = /[^\P{Cc}\n\t]|[\u202a-\u202e\u2066-\u2069]/gu
+const replaced = (text: string) => text.replaceAll(UNPRINTABLE, '\ufffd')
+
+/** Text that others may have written, without what would steer the terminal. */
+export function printable(text: string, colours: 'keep' | 'drop' = 'drop'): string {
+  if (colours === 'drop') return replaced(text)
+  let out = ''
+  let from = 0
+  for (const match of text.matchAll(COLOURS)) {
+    out += replaced(text.slice(from, match.index)) + match[0]
+    from = match.index + match[0].length
+  }
+  return out + replaced(text.slice(from))
+}
+
 export interface OutputOptions {
   json: boolean
   color: 'auto' | 'never'
@@ -44,17 +63,22 @@ export class Output {
   /** A line for people; nothing in JSON mode. */
   line(text = ''): void {
     if (this.json) return
-    this.#pause(() => this.#streams.stdout.write(`${text}\n`))
+    this.#pause(() => this.#streams.stdout.write(`${this.#printable(text)}\n`))
   }
 
   /** A note beside the result, on stderr in both modes. */
   note(text: string): void {
-    this.#pause(() => this.#streams.stderr.write(`${text}\n`))
+    this.#pause(() => this.#streams.stderr.write(`${this.#printable(text)}\n`))
+  }
+
+  #printable(text: string): string {
+    return printable(text, this.paint.isColorSupported ? 'keep' : 'drop')
   }
 
   /** What is being waited for: a spinner on a terminal, a line elsewhere, silence in JSON mode. */
-  progress(text: string): void {
+  progress(given: string): void {
     if (this.json) return
+    const text = this.#printable(given)
     if (this.#streams.stderr.isTTY !== true) {
       this.#streams.stderr.write(`… ${text}\n`)
       return
@@ -75,12 +99,18 @@ export class Output {
     this.#spinner = undefined
   }
 
+<<<<<<< HEAD
   table(head: string[], rows: string[][]): void {
     if (rows.length > 0) for (const line of this.rows(head, rows)) this.line(line)
   }
 
   /** A table's lines, the bold head first. */
   rows(head: readonly string[], rows: readonly string[][]): string[] {
+=======
+  table(head: string[], given: string[][]): void {
+    if (given.length === 0) return
+    const rows = given.map((row) => row.map((cell) => cell.replaceAll(/\s+/g, ' ')))
+>>>>>>> 808b3b0
     const widths = head.map((title, i) => Math.max(title.length, ...rows.map((row) => (row[i] ?? '').length)))
     const format = (row: readonly string[]) =>
       row
@@ -143,11 +173,10 @@ export class Output {
       if (known.field !== undefined) lines.push(`  field   ${known.field}`)
       if (known.value !== undefined) lines.push(`  value   ${typeof known.value === 'string' ? known.value : JSON.stringify(known.value)}`)
       if (known.remedy !== undefined) lines.push(`  remedy  ${known.remedy}`)
-      this.#streams.stderr.write(`${lines.join('\n')}\n`)
+      this.#streams.stderr.write(`${this.#printable(lines.join('\n'))}\n`)
     } else {
-      this.#streams.stderr.write(
-        `${this.paint.red('error')} INTERNAL: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`
-      )
+      const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+      this.#streams.stderr.write(`${this.#printable(`${this.paint.red('error')} INTERNAL: ${text}`)}\n`)
     }
     return EXIT_CODES[known?.kind ?? 'internal']
   }
@@ -171,4 +200,9 @@ export function bytesText(bytes: number): string {
   if (bytes < 1_024) return `${bytes} B`
   if (bytes < 1_048_576) return `${(bytes / 1_024).toFixed(1)} KiB`
   return `${(bytes / 1_048_576).toFixed(1)} MiB`
+}
+
+/** `1 agent`, `2 agents` */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`
 }

@@ -61,6 +61,8 @@ export class Drain {
   readonly #init: Required<DrainInit>
   /** one drain an agent: a second call joins the first */
   readonly #running = new Map<EidHex, Promise<DrainReport>>()
+  /** who was asked for again while its drain ran: what came after its last look is looked for once more */
+  readonly #again = new Set<EidHex>()
 
   constructor(components: DrainComponents, init: DrainInit = {}) {
     this.#components = components
@@ -77,8 +79,13 @@ export class Drain {
    */
   drain(agent: LocalAgent, options: DrainOptions = {}): Promise<DrainReport> {
     const running = this.#running.get(agent.eidHex)
-    if (running !== undefined) return running
-    const drain = this.#drain(agent, options).finally(() => this.#running.delete(agent.eidHex))
+    if (running !== undefined) {
+      this.#again.add(agent.eidHex)
+      return running
+    }
+    const drain: Promise<DrainReport> = this.#drain(agent, options).finally(() => {
+      if (this.#running.get(agent.eidHex) === drain) this.#running.delete(agent.eidHex)
+    })
     this.#running.set(agent.eidHex, drain)
     return drain
   }
@@ -95,8 +102,9 @@ export class Drain {
     await this.#components.replay.prune(clockGuard.now())
     const pace = this.#pace()
     let afterKey: string | undefined
-    for (let seen = 1; seen > 0; ) {
+    for (let seen = 1; seen > 0 || this.#again.has(agent.eidHex); ) {
       seen = 0
+      this.#again.delete(agent.eidHex)
       for await (const record of queue.records(agent.eidHex, afterKey === undefined ? {} : { afterKey })) {
         signal?.throwIfAborted()
         seen++
@@ -111,6 +119,8 @@ export class Drain {
         if (verdict.outcome === 'accepted') await pace(signal)
       }
     }
+    // In one step with the last look at who asked again: whoever asks from here on starts a drain of its own.
+    this.#running.delete(agent.eidHex)
     return report
   }
 

@@ -6,7 +6,10 @@ import type { Clock } from '../platform/clock.ts'
 /** A longer timer is set again when it ends, so that a step of the wall clock is noticed within this time. */
 const TIMER_MS_MAX = 60_000
 
-/** Calls `open` whenever the window of an `hourly_wake` agent opens. One timer an agent. */
+/**
+ * Calls `open` whenever the window of an `hourly_wake` agent opens, and once the time has come until which a `sleep` agent meant to sleep, then
+ * every minute until it is followed anew. One timer an agent.
+ */
 export class WakeSchedule {
   readonly #clock: Clock
   readonly #open: (agent: LocalAgent) => void
@@ -22,9 +25,11 @@ export class WakeSchedule {
   follow(agent: LocalAgent): void {
     this.#cancels.get(agent.eidHex)?.()
     this.#cancels.delete(agent.eidHex)
-    const { mode, window } = agent.reachability
-    if (this.#stopped || mode !== 'hourly_wake' || window === undefined) return
-    this.#wait(agent, nextOpeningMs(window, this.#clock.nowMs()))
+    if (this.#stopped) return
+    const { mode, window, untilMs } = agent.reachability
+    if (mode === 'hourly_wake' && window !== undefined) this.#wait(agent, nextOpeningMs(window, this.#clock.nowMs()))
+    // A time that passed while the node was off has come now.
+    else if (mode === 'sleep' && untilMs !== undefined) this.#wait(agent, untilMs)
   }
 
   #wait(agent: LocalAgent, atMs: number): void {
@@ -33,7 +38,9 @@ export class WakeSchedule {
       if (waitMs > TIMER_MS_MAX) this.follow(agent)
       else {
         this.#open(agent)
-        this.follow(agent)
+        if (agent.reachability.mode === 'hourly_wake') this.follow(agent)
+        // Whoever woke the agent follows it again; a wake that the disk refused is tried again.
+        else this.#wait(agent, this.#clock.nowMs() + TIMER_MS_MAX)
       }
     })
     this.#cancels.set(agent.eidHex, cancel)

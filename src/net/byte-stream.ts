@@ -24,6 +24,11 @@ export interface ByteStream {
    * @throws RookeryError `STREAM_ENDED` when the stream ends before, `STREAM_RESET`; or the signal's reason
    */
   read(length: number, options?: { signal?: AbortSignal }): Promise<Uint8Array>
+  /**
+   * Fills `target`, which its owner leaves alone until then; where it throws, nothing of it was written.
+   * @throws as {@link read}
+   */
+  readInto(target: Uint8Array, options?: { signal?: AbortSignal }): Promise<void>
   /** Resolves once the transport took the bytes and wants more. */
   write(bytes: Uint8Array, options?: { signal?: AbortSignal }): Promise<void>
   /** Ends our direction; the peer may still write. */

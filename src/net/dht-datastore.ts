@@ -86,6 +86,7 @@ export class DhtDatastore extends BaseDatastore {
       }
     }
     await this.#store.commit(dropped)
+    if (this.#bytes > this.#bytesMax) this.#makeRoom()
   }
 
   get size(): number {
@@ -145,11 +146,12 @@ export class DhtDatastore extends BaseDatastore {
     this.#bytes += costOf(held)
   }
 
-  /** Writes of one key follow one another, so that the table ends with what memory holds. */
-  #mirror(name: string, value: Uint8Array): Promise<void> {
+  /** Writes of one key follow one another, its removal too, so that the table ends with what memory holds. */
+  #mirror(name: string, value: Uint8Array | undefined): Promise<void> {
     const { store, table } = { store: this.#store, table: this.#table }
     if (store === undefined || table === undefined) return Promise.resolve()
-    const write = (this.#writing.get(name) ?? Promise.resolve()).catch(() => {}).then(() => store.commit([table.put(name, value)]))
+    const op = value === undefined ? table.del(name) : table.put(name, value)
+    const write = (this.#writing.get(name) ?? Promise.resolve()).catch(() => {}).then(() => store.commit([op]))
     this.#writing.set(name, write)
     return write.finally(() => {
       if (this.#writing.get(name) === write) this.#writing.delete(name)
@@ -162,9 +164,8 @@ export class DhtDatastore extends BaseDatastore {
       if (held === undefined) continue
       this.#held.delete(name)
       this.#bytes -= costOf(held)
+      void this.#mirror(name, undefined).catch(() => {}) // the next load drops it
     }
-    const table = this.#table
-    if (table !== undefined) void this.#store?.commit(names.map((name) => table.del(name))).catch(() => {}) // the next load drops them
   }
 
   #makeRoom(): void {

@@ -37,6 +37,13 @@ export class KademliaDht implements Dht {
     this.#c = components
   }
 
+  closerKnown(key: Uint8Array, max: number): number {
+    const { kad, peer, crypto, lookup } = this.#c
+    const place = crypto.sha256(key)
+    const own = lookup.distance(peer, place)
+    return kad.routingTable.closestPeers(place, { count: max }).filter((id) => compare(lookup.distance(id, place), own) < 0).length
+  }
+
   routingTableSize(): number {
     return this.#c.kad.routingTable.size
   }

@@ -50,6 +50,8 @@ export interface Dht {
   put(key: Uint8Array, value: Uint8Array, options?: { signal?: AbortSignal }): Promise<{ stored: number; asked: number; known: number }>
   /** Asks the closest peers one by one; yields each distinct value that passes the validator, as it comes. */
   values(key: Uint8Array, options?: { signal?: AbortSignal }): AsyncIterable<Uint8Array>
+  /** How many peers of our own table lie closer to `key` than we do; counted up to `max`, without a look-up. */
+  closerKnown(key: Uint8Array, max: number): number
   routingTableSize(): number
   mode(): 'client' | 'server'
 }

@@ -1,7 +1,7 @@
 import type { Connection, Stream, StreamCloseEvent, StreamMessageEvent } from '@libp2p/interface'
-import { Uint8ArrayList } from 'uint8arraylist'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
+import { ByteQueue } from './byte-queue.ts'
 import type { ByteStream, ConnectionInfo } from './byte-stream.ts'
 import { transportOf } from './multiaddrs.ts'
 
@@ -13,8 +13,8 @@ export const WRITE_AHEAD_BYTES_MAX = 65_536
 const CLOSE_TIMEOUT_MS = 5_000
 
 interface Reading {
-  readonly length: number
-  resolve(bytes: Uint8Array): void
+  readonly target: Uint8Array
+  resolve(): void
   reject(error: unknown): void
 }
 
@@ -25,7 +25,7 @@ export class Libp2pByteStream implements ByteStream {
   readonly closed: Promise<void>
   readonly #stream: Stream
   readonly #clock: Clock
-  readonly #unread = new Uint8ArrayList()
+  readonly #unread = new ByteQueue()
   #reading: Reading | undefined
   #ended = false
   #failure: RookeryError | undefined
@@ -40,7 +40,7 @@ export class Libp2pByteStream implements ByteStream {
     const gone = Promise.withResolvers<void>()
     this.closed = gone.promise
     const onMessage = (event: StreamMessageEvent) => {
-      this.#unread.append(event.data)
+      this.#unread.push(event.data)
       this.#settle()
     }
     const onEnd = () => {
@@ -73,20 +73,30 @@ export class Libp2pByteStream implements ByteStream {
   }
 
   async read(length: number, options: { signal?: AbortSignal } = {}): Promise<Uint8Array> {
-    if (this.#reading !== undefined) throw new TypeError('a read of this stream is under way')
     if (!Number.isSafeInteger(length) || length < 0) throw new TypeError(`${length} is no length`)
+    const bytes = new Uint8Array(length)
+    await this.readInto(bytes, options)
+    return bytes
+  }
+
+  async readInto(target: Uint8Array, options: { signal?: AbortSignal } = {}): Promise<void> {
+    if (this.#reading !== undefined) throw new TypeError('a read of this stream is under way')
     const { signal } = options
     signal?.throwIfAborted()
-    if (length === 0) return new Uint8Array(0)
-    if (this.#unread.byteLength >= length) return this.#take(length)
+    if (target.length === 0) return
+    if (this.#unread.byteLength >= target.length) {
+      this.#unread.moveInto(target)
+      if (this.#unread.byteLength < BUFFER_BYTES_MAX) this.#flow()
+      return
+    }
     const aborted = () => {
       const reading = this.#reading
       this.#reading = undefined
       reading?.reject(signal?.reason)
     }
     try {
-      return await new Promise<Uint8Array>((resolve, reject) => {
-        this.#reading = { length, resolve, reject }
+      await new Promise<void>((resolve, reject) => {
+        this.#reading = { target, resolve, reject }
         signal?.addEventListener('abort', aborted, { once: true })
         this.#settle()
       })
@@ -95,25 +105,17 @@ export class Libp2pByteStream implements ByteStream {
     }
   }
 
-  #take(length: number): Uint8Array {
-    const bytes = plain(this.#unread.subarray(0, length))
-    this.#unread.consume(length)
-    if (this.#unread.byteLength < BUFFER_BYTES_MAX) this.#flow()
-    return bytes
-  }
-
   /** Serves the reader under way if it can be served, fails it if it never can, and opens or shuts the tap. */
   #settle(): void {
     const reading = this.#reading
     if (reading !== undefined) {
-      if (this.#unread.byteLength >= reading.length) {
+      if (this.#unread.byteLength >= reading.target.length) {
         this.#reading = undefined
-        const bytes = plain(this.#unread.subarray(0, reading.length))
-        this.#unread.consume(reading.length)
-        reading.resolve(bytes)
+        this.#unread.moveInto(reading.target)
+        reading.resolve()
       } else if (this.#failure !== undefined || this.#ended) {
         this.#reading = undefined
-        reading.reject(this.#failure ?? this.#endedBefore(reading.length))
+        reading.reject(this.#failure ?? this.#endedBefore(reading.target.length))
       }
     }
     this.#flow()
@@ -122,7 +124,7 @@ export class Libp2pByteStream implements ByteStream {
   #flow(): void {
     if (this.#resuming || this.#ended || this.#failure !== undefined) return
     const stream = this.#stream
-    const room = Math.max(BUFFER_BYTES_MAX, this.#reading?.length ?? 0)
+    const room = Math.max(BUFFER_BYTES_MAX, this.#reading?.target.length ?? 0)
     // pausing inside the transport's own resume would be undone by it: the loop looks again once that returned
     this.#resuming = true
     try {
@@ -195,7 +197,7 @@ export class Libp2pByteStream implements ByteStream {
     if (this.#isGone()) return
     const cancel = this.#clock.after(CLOSE_TIMEOUT_MS, () => this.reset(new Error('the peer did not let go of the stream')))
     void this.closed.then(cancel)
-    this.#unread.consume(this.#unread.byteLength)
+    this.#unread.clear()
     try {
       await Promise.all([this.#stream.close(), this.#stream.closeRead()])
     } catch (error) {
@@ -214,11 +216,6 @@ export class Libp2pByteStream implements ByteStream {
     const { status } = this.#stream
     return status !== 'open' && status !== 'closing'
   }
-}
-
-/** Node's sockets deliver Buffers, whose `slice` and comparison differ from those of Uint8Array. */
-function plain(bytes: Uint8Array): Uint8Array {
-  return Buffer.isBuffer(bytes) ? new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length) : bytes
 }
 
 function reset(cause: unknown): RookeryError {

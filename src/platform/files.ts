@@ -74,7 +74,9 @@ export function unusable(path: string, cause: unknown): RookeryError {
  */
 export function writePrivateFile(path: string, bytes: Uint8Array | string): void {
   const temporary = `${path}.${process.pid}.tmp`
-  const fd = openSync(temporary, 'w', 0o600)
+  // Left behind by a crash, or laid there by someone else: neither its mode nor what it links to is taken over.
+  removeFile(temporary)
+  const fd = openSync(temporary, 'wx', 0o600)
   try {
     const data = typeof bytes === 'string' ? new TextEncoder().encode(bytes) : bytes
     let at = 0

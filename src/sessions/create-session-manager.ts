@@ -1,6 +1,7 @@
 import { equals, toHex, utf8 } from '../../protocol/bytes.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
+import { closeCodeOf, encodeClose } from '../../protocol/session/close.ts'
 import type { ConnectionGuard } from '../../protocol/session/connection-guard.ts'
 import { CONTRACT_GRACE_MS } from '../../protocol/session/contract.ts'
 import { NO_BLOCK, resumeDifference } from '../../protocol/session/contract-policy.ts'
@@ -733,7 +734,7 @@ class Sessions implements RunningSessionManager {
         { peer: stream.connection.peer, error: error instanceof Error ? error.message : String(error) },
         'a stream ended before it had a session'
       )
-      stream.reset(error instanceof Error ? error : new Error(String(error)))
+      await turnAway(stream, error)
     } finally {
       deadline.dispose()
       entry.leave()
@@ -743,7 +744,8 @@ class Sessions implements RunningSessionManager {
   #adopt(stream: ByteStream, { iCookie, rCookie }: Header, frame: Uint8Array): void {
     const session = this.#byCookies.get(cookiePairHex({ i: iCookie, r: rCookie }))
     if (session === undefined || session.peer !== stream.connection.peer) {
-      throw new ProtocolError('COOKIE_MISMATCH', 'no session of this peer has these cookies')
+      stream.reset(new ProtocolError('COOKIE_MISMATCH', 'no session of this peer has these cookies'))
+      return
     }
     session.adopt(stream, frame)
   }
@@ -785,6 +787,7 @@ class Sessions implements RunningSessionManager {
     const local = this.#c.agents.byEid(established.localEid)
     if (local === undefined) {
       wipeEstablished(established)
+      this.#responder.release(established.cookies, this.#c.clock.monotonicMs())
       throw new ProtocolError('TARGET_MISMATCH', 'the agent is gone')
     }
     const isResume = (established.flags & FLAG.RESUME) !== 0
@@ -856,6 +859,19 @@ class Sessions implements RunningSessionManager {
 
 function purposeOf({ record }: DurableSession): ResumePurpose {
   return { sid: record.sid, flags: record.flags, sfc: record.sfc }
+}
+
+/**
+ * A frame that was malformed or late during the handshake is answered CLOSE (wire.md §6, States). The end takes the place of a reset, which would
+ * overtake it on QUIC; what the peer still sends is refused at once.
+ */
+async function turnAway(stream: ByteStream, error: unknown): Promise<void> {
+  if (!(error instanceof ProtocolError)) {
+    stream.reset(error instanceof Error ? error : new Error(String(error)))
+    return
+  }
+  await stream.write(encodeClose(closeCodeOf(error.code))).catch(() => {})
+  void stream.close()
 }
 
 function exchangeOf({ established, readyAtMs }: LiveSession): OwnExchange {

@@ -15,7 +15,7 @@ import type { LocalAgent } from '../identity/agent.ts'
 import type { ByteStream, ConnectionInfo } from '../net/byte-stream.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
-import { readSessionFrame } from './frame-reader.ts'
+import { FrameReader } from './frame-reader.ts'
 import { Lane } from './lane.ts'
 import { closeName, handshakeFailed, neverSent, sessionError } from './session-errors.ts'
 import type { JournalTag } from './session-store.ts'
@@ -288,10 +288,8 @@ export class LiveSession {
   async #read(stream: ByteStream, number: number, first: Uint8Array | undefined): Promise<void> {
     try {
       if (first !== undefined) this.#take(number, first)
-      while (this.#streams.has(stream)) {
-        const { frame } = await readSessionFrame(stream)
-        this.#take(number, frame)
-      }
+      const frames = new FrameReader(stream)
+      while (this.#streams.has(stream)) this.#take(number, await frames.next())
     } catch (error) {
       this.#streamFailed(stream, error)
     }

@@ -34,8 +34,8 @@ export class EntryUnion {
   readonly #query: ListQuery
   readonly #nowMs: number
   readonly #evidence: RegistryEvidence | undefined
-  /** by the record's hash; undefined: refused */
-  readonly #seen = new Map<string, RegistryEntry | undefined>()
+  /** by the record's hash, so that what several registrars serve is verified once; while it has room, as a liar must not use it up */
+  readonly #seen = new Map<string, RegistryEntry>()
   readonly #byName = new Map<string, { entry: RegistryEntry; servedBy: Set<string> }>()
 
   constructor(crypto: CryptoProvider, query: ListQuery, nowMs: number, evidence?: RegistryEvidence) {
@@ -45,14 +45,13 @@ export class EntryUnion {
     this.#evidence = evidence
   }
 
-  add(record: Uint8Array, registrar: string): void {
+  /** @returns `refused` for a record that does not verify or was not asked for */
+  add(record: Uint8Array, registrar: string): 'taken' | 'refused' {
     const hash = toHex(this.#crypto.sha256(record))
-    if (!this.#seen.has(hash)) {
-      if (this.#seen.size >= 2 * ENTRIES_MAX) return
-      this.#seen.set(hash, this.#verify(record))
-    }
-    const entry = this.#seen.get(hash)
-    if (entry === undefined) return
+    const known = this.#seen.get(hash)
+    const entry = known ?? this.#verify(record)
+    if (entry === undefined) return 'refused'
+    if (known === undefined && this.#seen.size < 2 * ENTRIES_MAX) this.#seen.set(hash, entry)
     const name = toHex(entry.id)
     const held = this.#byName.get(name)
     if (held === undefined) {
@@ -63,6 +62,7 @@ export class EntryUnion {
       const pair = { a: held.entry.record.bytes, b: entry.record.bytes }
       this.#evidence?.onEquivocation({ target: entry.record.payload.curator, kind: 'announce', ...pair })
     }
+    return 'taken'
   }
 
   #verify(record: Uint8Array): RegistryEntry | undefined {

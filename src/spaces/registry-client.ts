@@ -87,6 +87,8 @@ const READERS_MIN = 10
 /** An entry about to expire is not worth a repair. */
 const REPAIR_LIFE_MIN_SEC = 60
 const NETWORK_REGISTRARS_MAX = 2
+/** Records that do not verify; one that serves more is not listened to any longer. */
+const REFUSED_MAX = 64
 
 interface ClientComponents {
   host: Host
@@ -243,11 +245,15 @@ export function createRegistryClient(components: ClientComponents, init: Registr
   /** All pages of one registrar; its cursor must move on, and it ends at the bound of a set. */
   async function readAll(target: PeerAddress, query: ListQuery, union: EntryUnion, signal: AbortSignal): Promise<void> {
     let cursor = query.id === undefined ? new Uint8Array(0) : cursorBefore(query.id)
+    let refused = 0
     for (let read = 0; read < ENTRIES_MAX; ) {
       const limit = query.id === undefined ? LIST_LIMIT_MAX : 1
       const page = await listFrom(target, pageRequest(query, cursor, limit), signal)
       if (page.status !== 'ok') throw new ProtocolError('FIELD_INVALID', `a LIST was answered ${page.status}`, { field: 'status' })
-      for (const record of page.records) union.add(record, target.peer)
+      for (const record of page.records) if (union.add(record, target.peer) === 'refused') refused++
+      if (refused > REFUSED_MAX) {
+        throw new ProtocolError('FIELD_INVALID', `${refused} entries of a registrar do not verify`, { field: 'records' })
+      }
       read += limit
       if (page.next === undefined || query.id !== undefined || union.isFull()) return
       if (toHex(page.next) <= toHex(cursor))

@@ -43,7 +43,7 @@ export interface RegistryStoreInit {
   /** new or changed entries a minute from one PeerId and from one /24 or /48; more are answered `full` */
   putsPerMinuteMax?: number
   /** how many peers nearer to the key the routing table holds; from `closerMax` on a PUT is answered `invalid` */
-  closerKnown?: (key: Uint8Array) => number
+  closerKnown?: (key: Uint8Array, max: number) => number
   closerMax?: number
   /** whose joins are dropped, and who hears of tickets and contradictions that come in (wire.md §8) */
   evidence?: RegistryEvidence
@@ -89,7 +89,7 @@ class LevelRegistryStore implements RegistryStore {
   readonly #membersMax: number
   readonly #othersMax: number
   readonly #bytesMax: number
-  readonly #closerKnown: (key: Uint8Array) => number
+  readonly #closerKnown: (key: Uint8Array, max: number) => number
   readonly #closerMax: number
   readonly #evidence: RegistryEvidence | undefined
   /** entries by set and key; bounded by the bytes of all */
@@ -139,7 +139,7 @@ class LevelRegistryStore implements RegistryStore {
   async #put(request: PutRequest, publisher: Publisher): Promise<PutResponse> {
     const sources = publisher.kind === 'self' ? [] : sourcesOf(publisher)
     if (this.#budget.take(sources) === 'refused') return { status: 'full' }
-    if (this.#closerKnown(request.key) >= this.#closerMax) return { status: 'invalid' }
+    if (this.#closerKnown(request.key, this.#closerMax) >= this.#closerMax) return { status: 'invalid' }
     let entry: RegistryEntry
     try {
       entry = verifyRegistryEntry(this.#crypto, request, this.#clock.nowMs())

@@ -29,7 +29,8 @@ export async function createRegistry(
   components: { host: Host; store: Store; clock: Clock; crypto: CryptoProvider; logger: Logger },
   init: RegistryStoreInit & RegistryClientInit = {}
 ): Promise<Registry> {
-  const local = await openRegistryStore(components, init)
+  const { dht } = components.host
+  const local = await openRegistryStore(components, { closerKnown: (key, max) => dht.closerKnown(key, max), ...init })
   const service = await serveRegistry({ host: components.host, clock: components.clock, registry: local })
   const client = createRegistryClient({ ...components, local }, init)
   return {

@@ -6,7 +6,7 @@ import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
 import { type AgentHandler, type HandlerModule, type HandlerSkill, loadHandler, type SideEffects } from './handler.ts'
 import type { Todos } from './todo.ts'
-import { createWorker, type Worker } from './worker.ts'
+import { CONCURRENCY_WITHOUT_EFFECTS, createWorker, type Worker } from './worker.ts'
 
 interface Runner {
   module: HandlerModule
@@ -52,7 +52,7 @@ export class AgentRunners {
       agent: agent.eidHex,
       handler: module.handler,
       mayRun: () => this.#mayRun(agent),
-      settings: this.#settings
+      settings: { ...this.#settings, concurrency: module.sideEffects === 'none' ? CONCURRENCY_WITHOUT_EFFECTS : 1 }
     })
     this.#runners.set(agent.eidHex, { module, worker })
     worker.start()

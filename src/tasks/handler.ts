@@ -28,7 +28,10 @@ export interface HandlerResult {
  */
 export type AgentHandler = (task: HandlerTask, context: { signal: AbortSignal }) => Promise<HandlerResult | undefined>
 
-/** G-72. What is not declared counts as `consequential` (G-19). */
+/**
+ * G-72. What is not declared counts as `consequential` (G-19). A handler that declares `none` is called for up to 16 tasks side by side, every
+ * other one for one task after another.
+ */
 export const SIDE_EFFECTS = ['none', 'idempotent', 'reversible', 'consequential'] as const
 export type SideEffects = (typeof SIDE_EFFECTS)[number]
 
@@ -73,7 +76,7 @@ async function loadBuiltin(name: string): Promise<Record<string, unknown>> {
         kind: 'config',
         field: 'handler',
         value: `builtin:${name}`,
-        remedy: 'use builtin:echo or builtin:digest, or the path of an ES module'
+        remedy: 'use echo or digest, or the path of an ES module'
       })
   }
 }
@@ -89,7 +92,7 @@ async function importModule(spec: string): Promise<Record<string, unknown>> {
         kind: 'config',
         field: 'handler',
         value: spec,
-        remedy: 'name builtin:echo, builtin:digest, or the path of an ES module that exports a handler by default',
+        remedy: 'name echo, digest, or the path of an ES module that exports a handler by default',
         cause
       }
     )

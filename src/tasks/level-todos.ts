@@ -7,12 +7,13 @@ import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
 import { jsonCodec, type Store, type Table, type WriteOp } from '../store/store.ts'
 import { canonicalJson } from './canonical-json.ts'
+import { type KeptBounds, KeptTodos } from './kept-todos.ts'
 import { KeyedLock } from './keyed-lock.ts'
 import { checkMessage } from './message.ts'
 import { type OpenTodo, OpenTodos } from './open-todos.ts'
 import { mayFollow, stateClass } from './states.ts'
-import type { JsonObject, Principal, Todo, TodoCreate, TodoPage, TodoState, Todos } from './todo.ts'
-import { TodoIndex } from './todo-index.ts'
+import type { JsonObject, Principal, Taker, Todo, TodoCreate, TodoPage, TodoState, Todos } from './todo.ts'
+import { type IndexedTodo, TodoIndex } from './todo-index.ts'
 
 export interface TodosComponents {
   store: Store
@@ -23,16 +24,18 @@ export interface TodosComponents {
 }
 
 /** What bounds the store, and what happens at the bound. */
-export interface TodosSettings {
+export interface TodosSettings extends KeptBounds {
   /** Todos that are not terminal, in all; above it `TODO_LIMIT` (open) */
   openMax: number
   /** of one caller; above it `TODO_LIMIT` (caller) */
   openPerCallerMax: number
   /** messages in one Todo's history; above it `TODO_LIMIT` (history) */
   historyMax: number
+  /** bytes of one Todo's row, its messages and artifacts in it, that a message may make it; above it `TODO_LIMIT` (bytes) */
+  todoBytesMax: number
   /** claims of one Todo; when the last of them fails, so does the Todo */
   attemptsMax: number
-  /** how long a terminal Todo and the memory of its messageId stay */
+  /** how long a terminal Todo and the memory of its messageId stay, where the bounds of {@link KeptBounds} leave them */
   retainMs: number
 }
 
@@ -40,6 +43,11 @@ export const TODOS_DEFAULTS: TodosSettings = {
   openMax: 10_000,
   openPerCallerMax: 1_000,
   historyMax: 200,
+  todoBytesMax: 8 * 1_048_576,
+  keptMax: 100_000,
+  keptBytesMax: 2 * 2 ** 30,
+  keptPerCallerMax: 25_000,
+  keptBytesPerCallerMax: 512 * 1_048_576,
   attemptsMax: 3,
   retainMs: 30 * 86_400_000
 }
@@ -51,6 +59,10 @@ const CONTEXT_ID = /^[A-Za-z0-9._:-]{1,128}$/
 /** A timer longer than this overflows; it is set again when it fires. */
 const TIMER_MS_MAX = 86_400_000
 const SWEEP_EVERY_MS = 3_600_000
+/** Ended Todos that make room at a time. */
+const FORGET_AT_ONCE = 64
+/** no Todo's lock: their names begin with `todo ` */
+const ROOM_LOCK = 'room'
 
 interface DedupRow {
   id: string
@@ -81,8 +93,11 @@ export class LevelTodos implements Todos {
   readonly #index: TodoIndex
   readonly #lock = new KeyedLock()
   readonly #open = new OpenTodos()
+  readonly #kept: KeptTodos
   readonly #hooks = new Set<(todo: Todo) => void>()
   readonly #waiting = new Map<string, Set<(todo: Todo) => void>>()
+  /** one worker an agent, so bounded by the hosted agents */
+  readonly #offers = new Map<EidHex, () => Taker | undefined>()
   /** creates that passed the bounds and are not committed yet, in all and by caller */
   readonly #reserved = new Map<string, number>()
   #reservedAll = 0
@@ -99,11 +114,18 @@ export class LevelTodos implements Todos {
     this.#dedup = store.table('todo-dedup', jsonCodec<DedupRow>())
     this.#contexts = store.table('todo-context', jsonCodec<string>())
     this.#openRows = store.table('todo-open', jsonCodec<OpenTodo>())
+    this.#kept = new KeptTodos(settings)
     this.#index = new TodoIndex(store, components.crypto, cursorKey)
+  }
+
+  /** The bounds in force. */
+  get bounds(): Readonly<TodosSettings> {
+    return this.#settings
   }
 
   /** Loads what is not terminal; claims of the last process's own workers go back to pending. */
   async open(): Promise<void> {
+    for await (const { caller, bytes } of this.#index.oldest()) this.#kept.add(caller, 1, bytes)
     for await (const [id, entry] of this.#openRows.entries()) this.#open.set(id, entry)
     for (const { id, holder } of this.#open.leases()) {
       if (holder.startsWith(IN_PROCESS_HOLDER)) await this.#giveBack(id, holder, 'the node stopped while an attempt ran')
@@ -172,6 +194,7 @@ export class LevelTodos implements Todos {
   ): Promise<Todo> {
     if (wanted !== undefined) await this.#checkContext(wanted, input.caller.id)
     const release = this.#reserve(input.caller.id)
+    let taker: Taker | undefined
     try {
       const { clock, random } = this.#components
       const id = uuid(random.bytes(16))
@@ -194,15 +217,26 @@ export class LevelTodos implements Todos {
         attempt: 0,
         ...(input.approval !== undefined ? { approval: input.approval } : {})
       }
-      await this.#write(undefined, todo, [
+      taker = todo.state === 'pending' ? this.#takerFor(todo.agent) : undefined
+      const begun = taker === undefined ? todo : { ...this.#leased(todo, taker.holder, taker.leaseMs), revision: 2 }
+      await this.#write(undefined, begun, 'bounded', [
         dedupOp(id),
         this.#contexts.put(this.#sha256(contextId), input.caller.id),
         ...(input.alongside ?? [])
       ])
-      return todo
+      taker?.taken(begun)
+      return begun
+    } catch (error) {
+      taker?.missed()
+      throw error
     } finally {
       release()
     }
+  }
+
+  /** An older Todo that waits goes first. */
+  #takerFor(agent: EidHex): Taker | undefined {
+    return this.#stopped || this.#open.oldestPending(agent).length > 0 ? undefined : this.#offers.get(agent)?.()
   }
 
   async #append(taskId: string, contextId: string | undefined, input: TodoCreate, dedupOp: (id: string) => WriteOp): Promise<Todo> {
@@ -225,7 +259,7 @@ export class LevelTodos implements Todos {
       history: [...todo.history, message],
       ...(resumes ? { state: 'pending' as const } : {})
     }
-    return await this.#move(todo, next, [dedupOp(todo.id), ...(input.alongside ?? [])])
+    return await this.#move(todo, next, 'bounded', [dedupOp(todo.id), ...(input.alongside ?? [])])
   }
 
   async #checkContext(contextId: string, caller: string): Promise<void> {
@@ -269,12 +303,18 @@ export class LevelTodos implements Todos {
   }
 
   async claim(agent: EidHex, holder: string, { leaseMs }: { leaseMs: number }): Promise<Todo | undefined> {
+    return (await this.claimSome(agent, holder, { leaseMs, countMax: 1 }))[0]
+  }
+
+  async claimSome(agent: EidHex, holder: string, { leaseMs, countMax }: { leaseMs: number; countMax: number }): Promise<Todo[]> {
     return await this.#lock.run([`claim ${agent}`], async () => {
       for (;;) {
-        const id = this.#open.oldestPending(agent)
-        if (id === undefined || this.#stopped) return undefined
-        const claimed = await this.#lease(id, holder, leaseMs)
-        if (claimed !== undefined) return claimed
+        const ids = this.#open.oldestPending(agent, countMax)
+        if (ids.length === 0 || this.#stopped) return []
+        const tried = await Promise.allSettled(ids.map((id) => this.#lease(id, holder, leaseMs)))
+        const claimed = tried.flatMap((one) => (one.status === 'fulfilled' && one.value !== undefined ? [one.value] : []))
+        if (claimed.length > 0) return claimed
+        for (const one of tried) if (one.status === 'rejected') throw one.reason
       }
     })
   }
@@ -286,10 +326,13 @@ export class LevelTodos implements Todos {
 
   async #lease(id: string, holder: string, leaseMs: number): Promise<Todo | undefined> {
     return await this.#change(id, async (todo) => {
-      if (todo.state !== 'pending') return undefined
-      const lease = { holder, untilMs: this.#components.clock.nowMs() + leaseMs }
-      return { ...todo, state: 'claimed', attempt: todo.attempt + 1, lease }
+      return todo.state === 'pending' ? this.#leased(todo, holder, leaseMs) : undefined
     })
+  }
+
+  #leased(todo: Todo, holder: string, leaseMs: number): Todo {
+    const lease = { holder, untilMs: this.#components.clock.nowMs() + leaseMs }
+    return { ...todo, state: 'claimed', attempt: todo.attempt + 1, lease }
   }
 
   async renew(id: string, holder: string, { leaseMs }: { leaseMs: number }): Promise<Todo> {
@@ -350,6 +393,13 @@ export class LevelTodos implements Todos {
     return () => this.#hooks.delete(hook)
   }
 
+  onCreate(agent: EidHex, offer: () => Taker | undefined): () => void {
+    this.#offers.set(agent, offer)
+    return () => {
+      if (this.#offers.get(agent) === offer) this.#offers.delete(agent)
+    }
+  }
+
   async settled(id: string, { signal }: { signal?: AbortSignal } = {}): Promise<Todo> {
     const { promise, resolve } = Promise.withResolvers<Todo>()
     const waiters = this.#waiting.get(id) ?? new Set()
@@ -371,19 +421,8 @@ export class LevelTodos implements Todos {
   /** Forgets terminal Todos older than `retainMs`, with their messageIds; told how many. */
   async sweep(): Promise<number> {
     let gone = 0
-    for await (const { id, state } of this.#index.olderThan(this.#components.clock.nowMs() - this.#settings.retainMs)) {
-      if (stateClass(state) !== 'terminal') continue
-      await this.#lock.run([`todo ${id}`], async () => {
-        const todo = await this.#rows.get(id)
-        if (todo === undefined) return
-        await this.#components.store.commit([
-          this.#rows.del(id),
-          ...todo.history.map((message) => this.#dedup.del(this.#names({ ...todo, message }).dedupName)),
-          this.#contexts.del(this.#sha256(todo.contextId)),
-          ...this.#index.removal(todo)
-        ])
-        gone++
-      })
+    for await (const one of this.#index.oldest({ beforeMs: this.#components.clock.nowMs() - this.#settings.retainMs })) {
+      if (stateClass(one.state) === 'terminal' && (await this.#forget(one))) gone++
     }
     return gone
   }
@@ -405,7 +444,7 @@ export class LevelTodos implements Todos {
     return await this.#lock.run([`todo ${id}`], async () => {
       const before = await this.#must(id)
       const after = await next(before)
-      return after === undefined ? undefined : await this.#move(before, after, [])
+      return after === undefined ? undefined : await this.#move(before, after, 'free', [])
     })
   }
 
@@ -423,28 +462,43 @@ export class LevelTodos implements Todos {
     return changed as Todo
   }
 
-  async #move(before: Todo, after: Todo, alongside: readonly WriteOp[]): Promise<Todo> {
+  async #move(before: Todo, after: Todo, room: 'bounded' | 'free', alongside: readonly WriteOp[]): Promise<Todo> {
     if (before.state !== after.state && !mayFollow(before.state, after.state)) {
       throw new TypeError(`a Todo never goes from ${before.state} to ${after.state}`)
     }
     const nowMs = this.#components.clock.nowMs()
     const next: Todo = { ...after, revision: before.revision + 1, changedAtMs: Math.max(nowMs, before.changedAtMs) }
-    await this.#write(before, next, alongside)
+    await this.#write(before, next, room, alongside)
     return next
   }
 
-  /** The only place that writes Todos: one synced batch, then memory, then the hooks in commit order. */
-  async #write(before: Todo | undefined, after: Todo, alongside: readonly WriteOp[]): Promise<void> {
-    const open = this.#openEntry(after)
+  /**
+   * The only place that writes Todos: one synced batch, then memory, then the hooks in commit order. What a caller sends is `bounded`; what
+   * becomes of it here is never refused for its size, and counts.
+   */
+  async #write(before: Todo | undefined, after: Todo, room: 'bounded' | 'free', alongside: readonly WriteOp[]): Promise<void> {
+    const row = this.#rows.put(after.id, after)
+    const bytes = row.value?.length ?? 0
+    const more = before === undefined ? 1 : 0
+    const grown = bytes - (this.#open.get(after.id)?.bytes ?? 0)
+    if (room === 'bounded') {
+      if (bytes > this.#settings.todoBytesMax) throw limit('bytes', this.#settings.todoBytesMax)
+      while (this.#kept.overflow(after.caller, more, grown) !== undefined) await this.#makeRoom(after.caller, more, grown)
+    }
+    this.#kept.add(after.caller, more, grown)
+    const open = this.#openEntry(after, bytes)
     const written = this.#components.store.commit([
-      this.#rows.put(after.id, after),
+      row,
       open === undefined ? this.#openRows.del(after.id) : this.#openRows.put(after.id, open),
-      ...this.#index.ops(before, after),
+      ...this.#index.ops(before, after, bytes),
       ...alongside
     ])
     const earlier = this.#lastEmit
     const emitted = (async () => {
-      await written
+      await written.catch((error: unknown) => {
+        this.#kept.add(after.caller, -more, -grown)
+        throw error
+      })
       await earlier
       if (open === undefined) this.#open.delete(after.id)
       else this.#open.set(after.id, open)
@@ -455,7 +509,46 @@ export class LevelTodos implements Todos {
     if (after.lease !== undefined) this.#watchLeases()
   }
 
-  #openEntry(todo: Todo): OpenTodo | undefined {
+  /** @throws RookeryError `TODO_LIMIT` (the bound's name) where too little has ended */
+  async #makeRoom(caller: string, count: number, bytes: number): Promise<void> {
+    await this.#lock.run([ROOM_LOCK], async () => {
+      for (;;) {
+        const full = this.#kept.overflow(caller, count, bytes)
+        if (full === undefined) return
+        const ofAll = full.bound === 'keptMax' || full.bound === 'keptBytesMax'
+        if ((await this.#forgetOldest(full.caller)) === 0 && !(ofAll && (await this.#forgetOldest(undefined)) > 0)) {
+          throw limit(full.bound, full.max)
+        }
+      }
+    })
+  }
+
+  async #forgetOldest(caller: string | undefined): Promise<number> {
+    const ended: IndexedTodo[] = []
+    for await (const one of this.#index.oldest(caller === undefined ? {} : { caller })) {
+      if (stateClass(one.state) === 'terminal') ended.push(one)
+      if (ended.length === FORGET_AT_ONCE) break
+    }
+    return (await Promise.all(ended.map((one) => this.#forget(one)))).filter((gone) => gone).length
+  }
+
+  /** @returns whether it was there; one that ended never changes again */
+  async #forget({ id, bytes }: IndexedTodo): Promise<boolean> {
+    return await this.#lock.run([`todo ${id}`], async () => {
+      const todo = await this.#rows.get(id)
+      if (todo === undefined) return false
+      await this.#components.store.commit([
+        this.#rows.del(id),
+        ...todo.history.map((message) => this.#dedup.del(this.#names({ ...todo, message }).dedupName)),
+        this.#contexts.del(this.#sha256(todo.contextId)),
+        ...this.#index.removal(todo)
+      ])
+      this.#kept.add(todo.caller, -1, -bytes)
+      return true
+    })
+  }
+
+  #openEntry(todo: Todo, bytes: number): OpenTodo | undefined {
     if (stateClass(todo.state) === 'terminal') return undefined
     const arrival = this.#open.get(todo.id)?.arrival ?? this.#open.nextArrival()
     return {
@@ -463,6 +556,7 @@ export class LevelTodos implements Todos {
       caller: todo.caller,
       arrival,
       state: todo.state,
+      bytes,
       ...(todo.lease !== undefined ? { holder: todo.lease.holder, untilMs: todo.lease.untilMs } : {})
     }
   }
@@ -541,7 +635,7 @@ function terminal(todo: Todo): RookeryError {
   })
 }
 
-function limit(kind: 'open' | 'caller' | 'history', max: number): RookeryError {
+function limit(kind: 'open' | 'caller' | 'history' | 'bytes' | keyof KeptBounds, max: number): RookeryError {
   return new RookeryError('TODO_LIMIT', `the bound of ${max} (${kind}) is reached`, {
     kind: 'refused',
     data: { kind, max },

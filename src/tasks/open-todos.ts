@@ -8,6 +8,8 @@ export interface OpenTodo {
   /** order of arrival, kept when a claim goes back */
   arrival: number
   state: TodoState
+  /** of its row on disk */
+  bytes: number
   holder?: string
   /** end of the lease, Unix ms */
   untilMs?: number
@@ -62,8 +64,8 @@ export class OpenTodos {
     if (queue?.length === 0) this.#pending.delete(entry.agent)
   }
 
-  oldestPending(agent: EidHex): string | undefined {
-    return this.#pending.get(agent)?.[0]?.id
+  oldestPending(agent: EidHex, countMax = 1): string[] {
+    return (this.#pending.get(agent) ?? []).slice(0, countMax).map(({ id }) => id)
   }
 
   /** Leases, soonest end first. */

@@ -16,6 +16,13 @@ interface IndexRow {
   agent: string
   caller: string
   state: TodoState
+  /** of the Todo's row on disk */
+  bytes: number
+}
+
+/** A Todo as the index names it. */
+export interface IndexedTodo extends IndexRow {
+  id: string
 }
 
 const MAC_BYTES = 16
@@ -32,8 +39,8 @@ export class TodoIndex {
     this.#cursorKey = cursorKey
   }
 
-  ops(before: Todo | undefined, after: Todo): WriteOp[] {
-    const row: IndexRow = { agent: after.agent, caller: after.caller, state: after.state }
+  ops(before: Todo | undefined, after: Todo, bytes: number): WriteOp[] {
+    const row: IndexRow = { agent: after.agent, caller: after.caller, state: after.state, bytes }
     const gone = before === undefined ? [] : this.#keys(before).map((key) => this.#rows.del(key))
     return [...gone, ...this.#keys(after).map((key) => this.#rows.put(key, row))]
   }
@@ -58,10 +65,12 @@ export class TodoIndex {
     return { ids, next: undefined }
   }
 
-  /** Ids of Todos whose last change lies before `beforeMs`, oldest first. */
-  async *olderThan(beforeMs: number): AsyncIterable<{ id: string; state: TodoState }> {
-    for await (const [key, row] of this.#rows.entries({ gt: 'all:', lt: `all${position(beforeMs, '')}` })) {
-      yield { id: key.slice(key.lastIndexOf(':') + 1), state: row.state }
+  /** Todos whose last change lies before `beforeMs`, of one caller or of all, the oldest change first. */
+  async *oldest({ beforeMs, caller }: { beforeMs?: number; caller?: string } = {}): AsyncIterable<IndexedTodo> {
+    const prefix = this.#prefix(caller === undefined ? {} : { caller })
+    const lt = beforeMs === undefined ? `${prefix};` : `${prefix}${position(beforeMs, '')}`
+    for await (const [key, row] of this.#rows.entries({ gt: `${prefix}:`, lt })) {
+      yield { ...row, id: key.slice(key.lastIndexOf(':') + 1) }
     }
   }
 

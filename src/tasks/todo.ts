@@ -60,6 +60,16 @@ export interface TodoPage {
   next: string | undefined
 }
 
+/** Who takes a new Todo in the very batch that creates it: one sync less than a claim afterwards. */
+export interface Taker {
+  holder: string
+  leaseMs: number
+  /** the Todo is on disk, claimed by `holder` */
+  taken(todo: Todo): void
+  /** nothing was written */
+  missed(): void
+}
+
 /** The durable Todo store: one state machine, one way to create, one commit hook (TD-12, TD-13, TD-24). */
 export interface Todos {
   /**
@@ -76,6 +86,8 @@ export interface Todos {
   list(filter: { agent?: EidHex; caller?: string; state?: TodoState; limit?: number; cursor?: string }): Promise<TodoPage>
   /** the oldest pending one that needs no approval, leased to `holder` */
   claim(agent: EidHex, holder: string, options: { leaseMs: number }): Promise<Todo | undefined>
+  /** as {@link claim}, up to `countMax` of them in one batch, the oldest first */
+  claimSome(agent: EidHex, holder: string, options: { leaseMs: number; countMax: number }): Promise<Todo[]>
   /** this very one, for who works by hand; undefined unless it is pending and needs no approval */
   claimOne(id: string, holder: string, options: { leaseMs: number }): Promise<Todo | undefined>
   /** @throws RookeryError `LEASE_LOST` */
@@ -93,6 +105,8 @@ export interface Todos {
   approve(id: string, verdict: 'given' | 'refused'): Promise<Todo>
   /** Called after every commit, in commit order (G-60). Returns the unsubscriber. */
   onCommit(hook: (todo: Todo) => void): () => void
+  /** Asked for every new Todo of `agent` that may run at once, where no older one waits. Returns the unsubscriber. */
+  onCreate(agent: EidHex, offer: () => Taker | undefined): () => void
   /** Resolves at a terminal or interrupted state, or with the Todo as it is when the signal fires. */
   settled(id: string, options?: { signal?: AbortSignal }): Promise<Todo>
   stop(): Promise<void>

@@ -8,7 +8,7 @@ import type { AgentHandler, HandlerResult, HandlerTask } from './handler.ts'
 import { IN_PROCESS_HOLDER } from './level-todos.ts'
 import { artifactSchema, fieldPath } from './message.ts'
 import { stateClass } from './states.ts'
-import type { JsonObject, Todo, Todos } from './todo.ts'
+import type { JsonObject, Taker, Todo, Todos } from './todo.ts'
 
 export interface WorkerComponents {
   todos: Todos
@@ -26,6 +26,8 @@ export interface WorkerSettings {
 }
 
 export const WORKER_DEFAULTS: WorkerSettings = { concurrency: 1, leaseMs: 60_000, graceMs: 2_000 }
+/** For handlers that declare that they have no side effects; all others see one Todo after another. */
+export const CONCURRENCY_WITHOUT_EFFECTS = 16
 
 /** After a claim that the disk refused. */
 const CLAIM_RETRY_MS = 5_000
@@ -66,6 +68,10 @@ class HandlerWorker implements Worker {
   readonly #runs = new Map<string, Run>()
   /** outcomes on their way to the disk; one a run, so bounded with them */
   readonly #writes = new Set<Promise<void>>()
+  /** places held for Todos that are being created; at most `concurrency` */
+  readonly #taking = new Set<Promise<void>>()
+  /** places that a claim under way may fill */
+  #asked = 0
   #unhook: (() => void) | undefined
   #claiming: Promise<void> | undefined
   #again = false
@@ -86,7 +92,11 @@ class HandlerWorker implements Worker {
   }
 
   start(): void {
-    this.#unhook = this.#components.todos.onCommit((todo) => this.#committed(todo))
+    const { todos } = this.#components
+    const hooks = [todos.onCommit((todo) => this.#committed(todo)), todos.onCreate(this.#agent, () => this.#offer())]
+    this.#unhook = () => {
+      for (const unhook of hooks) unhook()
+    }
     this.poke()
   }
 
@@ -105,6 +115,7 @@ class HandlerWorker implements Worker {
     this.#unhook?.()
     this.#cancelRetry()
     await this.#claiming
+    await Promise.all(this.#taking)
     for (const { abort } of this.#runs.values()) abort.abort(stopping())
     await Promise.all([...this.#runs.values()].map(({ done }) => done))
     await Promise.all(this.#writes)
@@ -116,13 +127,42 @@ class HandlerWorker implements Worker {
     else if (stateClass(todo.state) === 'terminal') this.#runs.get(todo.id)?.abort.abort(ended(todo))
   }
 
+  /** Takes a new Todo as it is created, where a place is free. */
+  #offer(): Taker | undefined {
+    if (this.#stopped || this.#places() < 1 || !this.#mayRun()) return undefined
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#taking.add(promise)
+    const settled = () => {
+      this.#taking.delete(promise)
+      resolve()
+    }
+    return {
+      holder: this.#holder,
+      leaseMs: this.#settings.leaseMs,
+      taken: (todo) => {
+        this.#run(todo)
+        settled()
+      },
+      missed: () => {
+        settled()
+        this.poke()
+      }
+    }
+  }
+
+  #places(): number {
+    return this.#settings.concurrency - this.#runs.size - this.#taking.size - this.#asked
+  }
+
   async #claimAll(): Promise<void> {
     while (this.#again) {
       this.#again = false
-      while (!this.#stopped && this.#runs.size < this.#settings.concurrency && this.#mayRun()) {
-        let todo: Todo | undefined
+      for (let places = this.#places(); places > 0 && !this.#stopped && this.#mayRun(); places = this.#places()) {
+        let todos: Todo[]
+        this.#asked = places
         try {
-          todo = await this.#components.todos.claim(this.#agent, this.#holder, { leaseMs: this.#settings.leaseMs })
+          const claiming = { leaseMs: this.#settings.leaseMs, countMax: places }
+          todos = await this.#components.todos.claimSome(this.#agent, this.#holder, claiming)
         } catch (err) {
           // A full disk must not spin here.
           this.#components.logger.warn({ err, agent: this.#agent }, 'no Todo could be claimed')
@@ -130,9 +170,11 @@ class HandlerWorker implements Worker {
           this.#cancelRetry()
           this.#cancelRetry = this.#components.clock.after(CLAIM_RETRY_MS, () => this.poke())
           return
+        } finally {
+          this.#asked = 0
         }
-        if (todo === undefined) break
-        this.#run(todo)
+        if (todos.length === 0) break
+        for (const todo of todos) this.#run(todo)
       }
     }
   }

@@ -1,8 +1,10 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { cleanUp, launcher, rookery, type StartedNode, startNode, tempDir } from './cli-fixture.ts'
+import { cleanUp, LAUNCHER, launcher, rookery, type StartedNode, startNode, tempDir } from './cli-fixture.ts'
 
 const SPACE = 'org.agentnet/marketplace.energy@1'
 const STRANGER = 'did:key:z6MkjchhfUsD6mmvni8mCdXHw216Xrm9bQe2mBH1P5RDjVJG'
@@ -231,5 +233,42 @@ describe('stopping', () => {
   it('the launcher that npx runs is the one in package.json', () => {
     const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { bin: Record<string, string> }
     expect(manifest.bin).toEqual({ rookery: 'bin/rookery.js' })
+  })
+})
+
+describe('at a person’s hands', () => {
+  it('`init` with a handler that is none makes nothing', async () => {
+    const dataDir = join(tempDir(), 'new')
+    for (const handler of ['nope', './missing.mjs']) {
+      const refused = await rookery('init', '--data', dataDir, '--agent', 'alice', '--handler', handler, '--json')
+      expect([refused.code, refused.error().code, refused.error().field]).toEqual([2, 'HANDLER_INVALID', '--handler'])
+    }
+    expect(existsSync(dataDir)).toBe(false)
+  })
+
+  it('a reader that goes away early, as `| head` does, ends a command without a stack trace', async () => {
+    const child = spawn(process.execPath, [LAUNCHER, '--help'], { stdio: ['ignore', 'pipe', 'pipe'] })
+    child.stdout.destroy()
+    let stderr = ''
+    child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()))
+    const [code] = await once(child, 'close')
+    expect([code, stderr]).toEqual([0, ''])
+  })
+
+  it('Ctrl-C while it waits ends a send with 130, and the message stays where it is', async () => {
+    await on('agent', 'add', 'hand')
+    const child = spawn(process.execPath, [LAUNCHER, 'send', 'hand', '--text', 'hello', '--wait', '60s', '--data', node.dataDir], {
+      stdio: ['ignore', 'pipe', 'pipe']
+    })
+    let stderr = ''
+    child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()))
+    const waiting = async () => (await on('inbox', '--agent', 'hand')).json<unknown[]>().length === 1
+    while (!(await waiting())) await new Promise((resolve) => setTimeout(resolve, 20))
+    child.kill('SIGINT')
+    const [code] = await once(child, 'close')
+    expect(code).toBe(130)
+    expect(stderr).toContain('INTERRUPTED')
+    expect(stderr).not.toMatch(/\n\s+at /)
+    expect(await waiting()).toBe(true)
   })
 })

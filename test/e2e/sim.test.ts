@@ -33,7 +33,7 @@ function rookery(args: string[], onStderr: (text: string, interrupt: () => void)
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       stderr += text
       onStderr(stderr, () => {
-        interrupted ||= child.kill('SIGINT')
+        if (!interrupted) interrupted = child.kill('SIGINT')
       })
     })
     child.once('error', reject)

@@ -487,9 +487,9 @@ describe('malformed requests (contract, case 15)', () => {
     }
     const lost = await fetch(`${running.edge.url}/nowhere`)
     expect([lost.status, ((await lost.json()) as { error: string }).error]).toEqual([404, 'not_found'])
-    await expect(node({ edge: { port: running.edge.port } })).rejects.toMatchObject({ code: 'PORT_IN_USE', field: 'a2a.port' })
+    await expect(node({ edge: { port: running.edge.port } })).rejects.toMatchObject({ code: 'PORT_IN_USE', field: 'http.port' })
     const rest = {} as Parameters<typeof createA2aEdge>[0]
-    await expect(createA2aEdge(rest, { host: '0.0.0.0' })).rejects.toMatchObject({ code: 'NOT_LOOPBACK', field: 'a2a.host' })
+    await expect(createA2aEdge(rest, { host: '0.0.0.0' })).rejects.toMatchObject({ code: 'NOT_LOOPBACK', field: 'http.host' })
     await expect(createA2aEdge(rest, { publicUrl: 'ftp://x' })).rejects.toMatchObject({ code: 'PUBLIC_URL_INVALID' })
   })
 

@@ -12,7 +12,7 @@ import {
   type RemoteRefusal,
   serveA2a
 } from '../../src/a2a/pss-binding.ts'
-import { createRemoteAgents } from '../../src/a2a/remote.ts'
+import { ANYONES_CARD_FETCHES, createRemoteAgents } from '../../src/a2a/remote.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import { serveMailbox } from '../../src/delivery/mailbox-service.ts'
 import { RookeryError } from '../../src/errors.ts'
@@ -284,6 +284,26 @@ async function twoNodes(init: Partial<A2aNodeInit> & { locate?: () => Promise<Lo
 }
 
 describe('a remote agent behind the caller’s own edge', () => {
+  it('makes the node look up no more than a bounded number of cards for askers without a token, answers 429 beyond, and its own agents go on', async () => {
+    let lookups = 0
+    const { caller } = await twoNodes({
+      locate: async () => {
+        lookups++
+        throw new RookeryError('AGENT_UNKNOWN', 'nobody knows it', { kind: 'notFound' })
+      }
+    })
+    const cardUrl = (number: number) => `${caller.edge.url}/agents/${testAgent(number).did}/.well-known/agent-card.json`
+    const answers = await Promise.all(Array.from({ length: 60 }, (_, i) => fetch(cardUrl(100 + i))))
+    const refused = answers.filter((one) => one.status === 429)
+    expect(answers.filter((one) => one.status === 404).length).toBe(lookups)
+    expect(lookups).toBeGreaterThanOrEqual(ANYONES_CARD_FETCHES.burst)
+    expect(lookups).toBeLessThan(45)
+    expect(refused).toHaveLength(60 - lookups)
+    expect(Number(refused[0]?.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
+    const known = await fetch(cardUrl(200), { headers: { authorization: `Bearer ${ANNA.token}` } })
+    expect(known.status).toBe(404)
+  })
+
   it('[TD-01] answers SendMessage and GetTask over the session, under the URL that its card names', async () => {
     const { caller, bert } = await twoNodes()
     const card = await (await fetch(`${caller.edge.url}/agents/${bert.did}/.well-known/agent-card.json`)).json()

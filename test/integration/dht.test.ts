@@ -56,6 +56,16 @@ describe('a DHT of ten nodes', () => {
     expect(nearest.map(({ peer }) => peer)).toEqual(lists[3]?.slice(0, 4).map(({ peer }) => peer))
   })
 
+  it('counts, without a look-up, the peers of its own table that lie closer to a key, up to a bound', async () => {
+    const key = keyOf('eid', 1)
+    const order = (await at(0).dht.closestPeers(key)).map(({ peer }) => peer)
+    const first = hosts[0] as Host
+    expect(first.dht.closerKnown(key, 40)).toBe(order.indexOf(first.peer))
+    const farthest = hosts.find((host) => host.peer === order.at(-1)) as Host
+    expect(farthest.dht.closerKnown(key, 40)).toBeGreaterThan(0)
+    expect(farthest.dht.closerKnown(key, 1)).toBe(1)
+  })
+
   it('stores a value at all of them, says how many took it, and any node reads it', async () => {
     const key = keyOf('ds', 2)
     expect(await at(1).dht.put(key, makeValue(1, soon()))).toEqual({ stored: NODES, asked: NODES, known: NODES })

@@ -1,11 +1,13 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { afterEach, describe, expect, it } from 'vitest'
+import { FRAME } from '../../protocol/session/header.ts'
 import type { LocalAgent } from '../../src/identity/agent.ts'
 import type { PeerAddress } from '../../src/net/host.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { PSS_PROTOCOL } from '../../src/sessions/create-session-manager.ts'
 import type { DurableSession } from '../../src/sessions/durable-session.ts'
+import { readSessionFrame } from '../../src/sessions/frame-reader.ts'
 import { agentOf, type Node, type NodeInit, nodeOn } from '../unit/sessions/memory-net.ts'
 import { addressOf, startHost, stopHosts } from './host-fixture.ts'
 
@@ -234,6 +236,8 @@ describe('sessions over QUIC', () => {
       for (let i = 0; i < 100; i++) {
         const stream = await from.host.openStream(addressOf(to.host), PSS_PROTOCOL)
         await stream.write(junk).catch(() => {})
+        expect((await readSessionFrame(stream)).header.type).toBe(FRAME.CLOSE)
+        await stream.close()
         await stream.closed
       }
     }

@@ -52,6 +52,26 @@ describe('the drain', () => {
     expect(await b.queue.usage(bob.eidHex)).toMatchObject({ messages: 0, bytes: 0 })
   })
 
+  it('leaves nothing behind that came after its last look, where a drain was asked for meanwhile', async () => {
+    const b = await bench()
+    await put(b, 'm-1')
+    const records = b.queue.records.bind(b.queue)
+    let late = 0
+    b.queue.records = async function* (audience, options) {
+      let seen = 0
+      for await (const record of records(audience, options)) {
+        seen++
+        yield record
+      }
+      if (seen > 0 || late++ > 0) return
+      await put(b, 'm-2')
+      void b.drain.drain(bob)
+    }
+    expect(await b.drain.drain(bob)).toMatchObject({ accepted: 2 })
+    expect(ids(b)).toEqual(['m-1', 'm-2'])
+    expect((await b.queue.usage(bob.eidHex)).messages).toBe(0)
+  })
+
   it('[OD-40] needs no approval only where the policy says that nothing consequential can follow', async () => {
     const b = await bench({ approvalFor: (agent, message) => (agent === bob && message.messageId === 'harmless' ? 'none' : 'needed') })
     await put(b, 'harmless')

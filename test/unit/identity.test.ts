@@ -1,4 +1,16 @@
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { MemoryLevel } from 'memory-level'
@@ -13,6 +25,7 @@ import { MAILBOX_ROTATE_MS } from '../../src/identity/hosted-agent.ts'
 import { initDataDir } from '../../src/identity/init.ts'
 import { loadNodeKey, nodeKeyOf } from '../../src/identity/node-key.ts'
 import { ManualClock } from '../../src/platform/clock.ts'
+import { writePrivateFile } from '../../src/platform/files.ts'
 import { createLogger } from '../../src/platform/pino-logger.ts'
 import { seededRandom, systemRandom } from '../../src/platform/random.ts'
 import { Store } from '../../src/store/store.ts'
@@ -257,5 +270,23 @@ describe('the log', () => {
     const agents = await open()
     const agent = await agents.add({ name: 'a' })
     expect(JSON.parse(JSON.stringify(agent))).toEqual({ name: 'a', did: agent.did })
+  })
+})
+
+describe('a private file', () => {
+  it('is never written through a link or into the mode of what lay at its temporary name', () => {
+    const dir = mkdtempSync(join(tmpdir(), 'rookery-file-'))
+    try {
+      const target = join(dir, 'elsewhere')
+      writeFileSync(target, 'untouched', { mode: 0o644 })
+      symlinkSync(target, join(dir, `key.${process.pid}.tmp`))
+      writePrivateFile(join(dir, 'key'), 'secret')
+      expect(readFileSync(target, 'utf8')).toBe('untouched')
+      expect(readFileSync(join(dir, 'key'), 'utf8')).toBe('secret')
+      const state = lstatSync(join(dir, 'key'))
+      expect([state.isFile(), state.mode & 0o777]).toEqual([true, 0o600])
+    } finally {
+      rmSync(dir, { recursive: true })
+    }
   })
 })

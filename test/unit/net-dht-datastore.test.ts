@@ -9,7 +9,7 @@ import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import { DhtDatastore, PEERS_MAX } from '../../src/net/dht-datastore.ts'
 import { DHT_KEY_BYTES_MAX, DHT_NAMESPACES, type DhtRules, namespaceOf } from '../../src/net/dht-rules.ts'
 import { ManualClock } from '../../src/platform/clock.ts'
-import { Store } from '../../src/store/store.ts'
+import { bytesCodec, Store } from '../../src/store/store.ts'
 
 /** Values: one byte rank, one byte lifetime in seconds from the epoch of the clock. Rank 0 is invalid. */
 let clock: ManualClock
@@ -122,6 +122,28 @@ describe('the DHT datastore', () => {
     await again.load()
     expect(again.size).toBe(1)
     await store.close()
+  })
+
+  it('leaves no row of a value that went while its write waited, and a start with less room than before holds no more than fits', async () => {
+    const store = new Store(new MemoryLevel<string, Uint8Array>({ keyEncoding: 'utf8', valueEncoding: 'view' }))
+    const rows = async () => (await Array.fromAsync(store.table('dht-values', bytesCodec).keys())).length
+    const datastore = make({ store })
+    const writes = [
+      datastore.putValue(key(1), value(1, 10)),
+      datastore.putValue(key(1), value(2, 10)),
+      datastore.putValue(key(2), value(1))
+    ]
+    clock.advance(10_000)
+    datastore.sweep()
+    await Promise.all(writes)
+    while ((await rows()) > 1) await new Promise((resolve) => setImmediate(resolve))
+    expect(datastore.value(key(1))).toBeUndefined()
+    for (let i = 3; i < 20; i++) await datastore.putValue(key(i), value(1))
+    expect(await rows()).toBe(18)
+    const smaller = make({ store, bytesMax: 1_000 })
+    await smaller.load()
+    expect(smaller.bytes).toBeLessThanOrEqual(1_000)
+    expect(smaller.size).toBeGreaterThan(0)
   })
 
   it('remembers a bounded number of peers and forgets the one unchanged for longest (F103)', async () => {

@@ -115,6 +115,17 @@ describe('a reader of the registry', () => {
     expect(listed.entries[0]?.servedBy).not.toContain(liar.host.peer)
   })
 
+  it('listens no longer to a registrar that serves many entries which do not verify, and does not count it as an answer', async () => {
+    const [honest, liar, reader] = (await start(3)) as [FakeNode, FakeNode, FakeNode]
+    await honest.registry.put({ ...members, record: joinRecord(bob, alice.eid, clock.nowMs()) })
+    const records = Array.from({ length: 100 }, (_, i) => Uint8Array.of(1, 2, i))
+    await liar.host.handle(REGISTRY_PROTOCOL, answers(encodeListResponse({ status: 'ok', records })))
+    const listed = await reader.registry.list(members)
+    expect(dids(listed)).toEqual([bob.eidHex])
+    expect(listed.answered).not.toContain(liar.host.peer)
+    expect(listed.complete).toBe(false)
+  })
+
   it('[DS-15] leaves out what does not match though a registrar serves it', async () => {
     const [liar, reader] = (await start(2)) as [FakeNode, FakeNode]
     const records = [joinRecord(bob, carol.eid, clock.nowMs(), { tags: ['solar'] }), joinRecord(carol, alice.eid, clock.nowMs())]

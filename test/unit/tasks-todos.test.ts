@@ -535,3 +535,67 @@ describe('a restart, on LevelDB', () => {
     await todos.stop()
   })
 })
+
+describe('what the Todos may take on disk', () => {
+  const run = async (todos: LevelTodos, messageId: string, more = {}) => {
+    const { todo } = await create(todos, messageId, more)
+    await todos.claim(AGENT, 'worker:a', LEASE)
+    return await todos.complete(todo.id, 'worker:a', [])
+  }
+
+  it('a caller that fills its share forgets its own oldest ended Todos, never those of another or one that is open', async () => {
+    const { todos } = await todosInMemory({ keptPerCallerMax: 70 })
+    const bobs = await run(todos, 'bob', { caller: BOB })
+    const open = (await create(todos, 'open')).todo
+    await todos.claim(AGENT, 'worker:b', LEASE)
+    const ended: Todo[] = []
+    for (let i = 0; i < 75; i++) ended.push(await run(todos, `m${i}`))
+    expect(await todos.get((ended[0] as Todo).id)).toBeUndefined()
+    expect(await todos.get((ended[74] as Todo).id)).toBeDefined()
+    expect(await todos.get(open.id)).toBeDefined()
+    expect(await todos.get(bobs.id)).toBeDefined()
+    const left = async (cursor?: string): Promise<number> => {
+      const page = await todos.list({ caller: ALICE.id, limit: 100, ...(cursor === undefined ? {} : { cursor }) })
+      return page.todos.length + (page.next === undefined ? 0 : await left(page.next))
+    }
+    expect(await left()).toBeLessThanOrEqual(70)
+  })
+
+  it('refuses, by the name of the bound, what only open Todos leave no room for, and counts again from the disk after a restart', async () => {
+    const { todos, store, clock } = await todosInMemory({ keptMax: 3 })
+    for (const id of ['a', 'b', 'c']) await create(todos, id)
+    await expect(create(todos, 'd')).rejects.toMatchObject({ code: 'TODO_LIMIT', data: { kind: 'keptMax', max: 3 } })
+    await todos.stop()
+    const again = await openTodos(store, clock, { keptMax: 3 })
+    cleanups.push(() => again.stop())
+    await expect(create(again, 'e')).rejects.toMatchObject({ code: 'TODO_LIMIT', data: { kind: 'keptMax' } })
+    await again.cancel((await again.list({})).todos.at(-1)?.id as string)
+    expect((await create(again, 'e')).created).toBe(true)
+  })
+
+  it('by their bytes: many created at once never pass the bound, and a refused write gives its bytes back', async () => {
+    const text = 'x'.repeat(10_000)
+    const { todos, store } = await todosInMemory({ keptBytesPerCallerMax: 45_000 })
+    const commit = store.commit.bind(store)
+    store.commit = () => Promise.reject(new Error('disk'))
+    for (let i = 0; i < 10; i++) await expect(create(todos, `refused${i}`, { message: textMessage(`refused${i}`, text) })).rejects.toThrow()
+    store.commit = commit
+    const tried = await Promise.allSettled(
+      Array.from({ length: 10 }, (_, i) => create(todos, `m${i}`, { message: textMessage(`m${i}`, text) }))
+    )
+    expect(tried.filter(({ status }) => status === 'fulfilled')).toHaveLength(4)
+    expect(tried.at(-1)).toMatchObject({ status: 'rejected', reason: { code: 'TODO_LIMIT', data: { kind: 'keptBytesPerCallerMax' } } })
+  })
+
+  it('a task does not grow without end by the messages that are added to it', async () => {
+    const { todos } = await todosInMemory({ todoBytesMax: 30_000 })
+    const text = 'x'.repeat(12_000)
+    const { todo } = await create(todos, 'a', { message: textMessage('a', text) })
+    await create(todos, 'b', { message: textMessage('b', text, { taskId: todo.id }) })
+    await expect(create(todos, 'c', { message: textMessage('c', text, { taskId: todo.id }) })).rejects.toMatchObject({
+      code: 'TODO_LIMIT',
+      data: { kind: 'bytes', max: 30_000 }
+    })
+    expect((await todos.get(todo.id))?.history).toHaveLength(2)
+  })
+})

@@ -106,6 +106,81 @@ describe('a worker', () => {
     ;(await two.started(3)).end()
   })
 
+  it('[TD-08] takes a new Todo in the batch that creates it: two syncs from the message to its result', async () => {
+    const store = new Store(new MemoryLevel<string, Uint8Array>({ keyEncoding: 'utf8', valueEncoding: 'view' }))
+    const todos = await openTodos(store, new ManualClock())
+    const seen: string[] = []
+    todos.onCommit((todo) => seen.push(`${todo.state} ${todo.revision}`))
+    const worker = createWorker(
+      { todos, clock: new ManualClock(), random: systemRandom, logger: silentLogger },
+      { agent: AGENT, handler: async () => ({ text: 'done' }) }
+    )
+    worker.start()
+    cleanups.push(
+      () => todos.stop(),
+      () => worker.stop()
+    )
+    const before = store.syncs
+    const { todo } = await todos.create({ agent: AGENT, caller: ALICE, message: textMessage('a'), door: 'library' })
+    expect(todo).toMatchObject({ state: 'claimed', attempt: 1 })
+    expect((await todos.settled(todo.id)).state).toBe('done')
+    expect(store.syncs - before).toBe(2)
+    expect(seen).toEqual(['claimed 2', 'done 3'])
+  })
+
+  it('[TD-08] runs no more at a time than it may and nothing twice, however many Todos are created at once, the oldest first', async () => {
+    const started: string[] = []
+    let running = 0
+    let most = 0
+    const { send, todos } = await bench(
+      async ({ message }) => {
+        started.push(message.messageId as string)
+        most = Math.max(most, ++running)
+        await new Promise((resolve) => setImmediate(resolve))
+        running--
+        return undefined
+      },
+      { concurrency: 4 }
+    )
+    const sent = await Promise.all(Array.from({ length: 60 }, (_, i) => send(`m${i}`)))
+    for (const { id } of sent) expect((await todos.settled(id)).state).toBe('done')
+    expect(most).toBeLessThanOrEqual(4)
+    expect(new Set(started).size).toBe(60)
+    expect(started).toHaveLength(60)
+    expect(started.slice(0, 4).sort()).toEqual(['m0', 'm1', 'm2', 'm3'])
+  })
+
+  it('gives a place back when the creation that held it was refused by the disk', async () => {
+    let full = false
+    class FullLevel extends MemoryLevel<string, Uint8Array> {
+      // biome-ignore lint/suspicious/noExplicitAny: the private hook of abstract-level is not in its types
+      async _batch(operations: any, options: any): Promise<void> {
+        if (full) throw new Error('no space left')
+        // biome-ignore lint/suspicious/noExplicitAny: as above
+        await (MemoryLevel.prototype as any)._batch.call(this, operations, options)
+      }
+    }
+    const store = new Store(new FullLevel({ keyEncoding: 'utf8', valueEncoding: 'view' }))
+    const todos = await openTodos(store, new ManualClock())
+    const worker = createWorker(
+      { todos, clock: new ManualClock(), random: systemRandom, logger: silentLogger },
+      { agent: AGENT, handler: async () => undefined }
+    )
+    worker.start()
+    cleanups.push(
+      () => todos.stop(),
+      () => worker.stop()
+    )
+    full = true
+    const message = textMessage('a')
+    await expect(todos.create({ agent: AGENT, caller: ALICE, message, door: 'library' })).rejects.toMatchObject({
+      code: 'STORE_WRITE_FAILED'
+    })
+    full = false
+    const { todo } = await todos.create({ agent: AGENT, caller: ALICE, message, door: 'library' })
+    expect((await todos.settled(todo.id)).state).toBe('done')
+  })
+
   it('[TD-08] [TD-34] tries a failing handler three times, then fails the Todo with the reason', async () => {
     const attempts: number[] = []
     const { todos, send } = await bench(async ({ attempt }) => {

@@ -41,4 +41,25 @@ describe('the wake schedule', () => {
     clock.advance(HOUR_MS)
     expect(opened).toBe(0)
   })
+
+  it('opens for a sleeper at the time that it named, at once where that has passed, and again each minute until it was woken [OD-10]', () => {
+    const clock = new ManualClock(1_767_225_600_000)
+    const opened: number[] = []
+    const schedule = new WakeSchedule(clock, () => opened.push(clock.nowMs()))
+    const untilMs = clock.nowMs() + 8 * HOUR_MS
+    const agent = agentOf({ mode: 'sleep', untilMs })
+    schedule.follow(agent)
+    clock.advance(8 * HOUR_MS - 1)
+    expect(opened).toEqual([])
+    clock.advance(1)
+    expect(opened).toEqual([untilMs])
+    clock.advance(60_000)
+    expect(opened).toEqual([untilMs, untilMs + 60_000])
+    schedule.follow(agentOf({ mode: 'always_on' }))
+    clock.advance(HOUR_MS)
+    expect(opened).toHaveLength(2)
+    schedule.follow(agentOf({ mode: 'sleep', untilMs }))
+    clock.advance(0)
+    expect(opened).toHaveLength(3)
+  })
 })

@@ -2,7 +2,7 @@ import { Option } from 'commander'
 import { REACHABILITY_MODES, type ReachabilityMode } from '../../../protocol/delivery/modes.ts'
 import type { FindResult } from '../../spaces/spaces.ts'
 import type { RegisterCommand } from '../context.ts'
-import type { Output } from '../output.ts'
+import { counted, type Output } from '../output.ts'
 import { integer, list } from '../values.ts'
 
 export const registerFind: RegisterCommand = (program, run) => {
@@ -44,6 +44,6 @@ function print(out: Output, result: FindResult): void {
   for (const space of contested) out.note(`${space.name} is contested: several curators are alive; pin one with ${space.name}#did:key:…`)
   const { registrars } = result
   out.note(
-    `${result.members.length} agents in ${result.spaces.length} spaces, from ${registrars.answered} of ${registrars.known} registrars, ${Math.round(result.elapsedMs)} ms${result.complete ? '' : '; incomplete: too few registrars answered'}`
+    `${counted(result.members.length, 'agent')} in ${counted(result.spaces.length, 'space')}, from ${registrars.answered} of ${counted(registrars.known, 'registrar')}, ${Math.round(result.elapsedMs)} ms${result.complete ? '' : '; incomplete: too few registrars answered'}`
   )
 }

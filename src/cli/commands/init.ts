@@ -1,7 +1,7 @@
 import { existsSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { eid, eidToDid } from '../../../protocol/identity/eid.ts'
-import { AGENT_NAME, BUILTIN_HANDLERS } from '../../api/methods.ts'
+import { AGENT_NAME, BUILTIN_HANDLERS, handlerName } from '../../api/methods.ts'
 import { CONFIG_FILE, dataDirOf } from '../../config/load.ts'
 import { nodeCrypto } from '../../crypto/node-crypto.ts'
 import { RookeryError } from '../../errors.ts'
@@ -25,6 +25,18 @@ export function handlerOf(text: string): string {
   return BUILTIN_HANDLERS.some((one) => one === text) ? text : resolve(text)
 }
 
+/** No node runs yet that could say so. @throws RookeryError `HANDLER_INVALID` */
+function checkHandler(handler: string): void {
+  const fits = handlerName.safeParse(handler).success
+  if (fits && (BUILTIN_HANDLERS.some((one) => one === handler) || existsSync(handler))) return
+  throw new RookeryError('HANDLER_INVALID', fits ? `there is no file ${handler}` : `${handler} is no handler`, {
+    kind: 'usage',
+    field: '--handler',
+    value: handler,
+    remedy: `name ${BUILTIN_HANDLERS.join(', ')}, or the path of an ES module (.mjs, .js, .mts, .ts)`
+  })
+}
+
 export const registerInit: RegisterCommand = (program, run) => {
   program
     .command('init')
@@ -46,6 +58,7 @@ export const registerInit: RegisterCommand = (program, run) => {
             remedy: 'use 1 to 32 characters of a-z, 0-9 and "-", the first no "-"'
           })
         }
+        checkHandler(handler)
         const components = { crypto: nodeCrypto, random: systemRandom }
         const key = initDataDir(dataDir, components)
         const file = join(dataDir, CONFIG_FILE)

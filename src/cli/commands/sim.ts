@@ -4,7 +4,6 @@ import type { SimReport } from '../../../sim/index.ts'
 import { EXIT_CODES, RookeryError } from '../../errors.ts'
 import type { RegisterCommand } from '../context.ts'
 import { bytesText, type Output } from '../output.ts'
-import { SimProgress } from '../sim-progress.ts'
 
 interface SimRunOptions {
   nodes?: number
@@ -24,6 +23,7 @@ export const registerSim: RegisterCommand = (program, run) => {
     .action((name: string, options: SimRunOptions, command) =>
       run(command, async ({ out, signal }) => {
         const { renderHtml, runScenario, scenarios } = await import('../../../sim/index.ts')
+        const { SimProgress } = await import('../sim-progress.ts')
         const { nodes, seed } = options
         const folder = resolve(
           options.out ?? join('sim-out', `${safeName(name)}-${nodes ?? scenarios.get(name)?.nodes.default ?? ''}-${seed ?? 1}`)
@@ -102,8 +102,8 @@ function summary(out: Output, report: SimReport, files: { json: string; html: st
   out.line(`${out.paint.bold(report.scenario)}, ${report.nodes} nodes, seed ${report.seed}: ${verdict} in ${seconds(report.wallMs)}`)
   out.line('')
   out.table(
-    ['PHASE', 'TIME'],
-    report.phases.map(({ name, ms }) => [name, seconds(ms)])
+    ['PHASE', 'TIME', 'PROCESSOR'],
+    report.phases.map(({ name, ms, cpuMs }) => [name, seconds(ms), seconds(cpuMs)])
   )
   out.line('')
   out.table(

@@ -1,5 +1,5 @@
 import type { RegisterCommand } from '../context.ts'
-import { age } from '../output.ts'
+import { age, counted } from '../output.ts'
 import { list } from '../values.ts'
 
 export const registerSpace: RegisterCommand = (program, run) => {
@@ -15,7 +15,7 @@ export const registerSpace: RegisterCommand = (program, run) => {
         const view = await invocation.call('space.announce', { name, ...options })
         invocation.out.result(view, () =>
           invocation.out.line(
-            `announced ${invocation.out.paint.bold(view.name)} at ${view.stored} of ${view.registrars} registrars, for ${age(view.expiresAtMs - Date.now())}`
+            `announced ${invocation.out.paint.bold(view.name)} at ${view.stored} of ${counted(view.registrars, 'registrar')}, for ${age(view.expiresAtMs - Date.now())}`
           )
         )
       })
@@ -31,7 +31,7 @@ export const registerSpace: RegisterCommand = (program, run) => {
         const view = await invocation.call('space.join', { name, ...options })
         invocation.out.result(view, () =>
           invocation.out.line(
-            `joined ${invocation.out.paint.bold(view.space)} at ${view.stored} of ${view.registrars} registrars; refreshed while the node runs`
+            `joined ${invocation.out.paint.bold(view.space)} at ${view.stored} of ${counted(view.registrars, 'registrar')}; refreshed while the node runs`
           )
         )
       })

@@ -1,6 +1,6 @@
 import type { NodeStatus } from '../../api/methods.ts'
 import type { RegisterCommand } from '../context.ts'
-import { age, bytesText, type Output } from '../output.ts'
+import { age, bytesText, counted, type Output } from '../output.ts'
 
 export const registerStatus: RegisterCommand = (program, run) => {
   program
@@ -33,7 +33,7 @@ function print(out: Output, status: NodeStatus): void {
   const network =
     status.network === 'isolated' ? out.paint.yellow('isolated: no peer yet; what is announced waits') : out.paint.green('connected')
   out.line(
-    `network   ${network}, ${status.peers} peers, ${status.routingTableSize} in the routing table, DHT ${status.dhtMode}, ${status.scope}`
+    `network   ${network}, ${counted(status.peers, 'peer')}, ${status.routingTableSize} in the routing table, DHT ${status.dhtMode}, ${status.scope}`
   )
   for (const address of status.addresses) out.line(`          ${address}`)
   out.line(`A2A       ${status.http?.url ?? 'off'}`)
@@ -44,12 +44,15 @@ function print(out: Output, status: NodeStatus): void {
     ['AGENT', 'MODE', 'QUEUE', 'HANDLER', 'DID'],
     agents.map((agent) => [
       agent.name + (agent.isDefault ? ' *' : ''),
-      agent.mode,
+      agent.untilMs === undefined ? agent.mode : `${agent.mode} for ${age(agent.untilMs - Date.now())}`,
       `${agent.queue.messages}/${agent.queue.bounds.messagesMax} (${bytesText(agent.queue.bytes)})`,
-      agent.handler,
+      agent.handlerFault === undefined ? agent.handler : `${agent.handler} (not at work)`,
       agent.did
     ])
   )
+  for (const { name, handlerFault } of agents) {
+    if (handlerFault !== undefined) out.line(out.paint.yellow(`${name}: ${handlerFault.code}: ${handlerFault.message}; its tasks wait`))
+  }
   if (status.spaces.length > 0) out.line('')
   out.table(
     ['SPACE', 'ROLE', 'AGENT', 'EXPIRES IN'],

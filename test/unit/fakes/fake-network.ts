@@ -67,6 +67,9 @@ function streamPair(protocol: string, from: FakeHost, to: FakeHost): [ByteStream
       protocol,
       connection: { id, peer: other.peer, remoteAddr: other.addrs[0] ?? '/memory/none', transport: 'memory', direction, abort() {} },
       read: (length, options) => read.read(length, options?.signal),
+      async readInto(target, options) {
+        target.set(await read.read(target.length, options?.signal))
+      },
       async write(bytes) {
         write.push(bytes)
       },
@@ -239,6 +242,7 @@ export class FakeHost implements Host {
       return { stored, asked: closest.length, known: closest.length }
     },
     values: (key) => this.#values(key),
+    closerKnown: (key, max) => Math.min(max, this.#closest(key).indexOf(this)),
     routingTableSize: () => this.#known.size,
     mode: () => 'server'
   }

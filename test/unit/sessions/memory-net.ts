@@ -71,26 +71,31 @@ export class MemoryStream implements ByteStream {
     this.closed = this.#gone.promise
   }
 
-  async read(length: number, { signal }: { signal?: AbortSignal } = {}): Promise<Uint8Array> {
+  async read(length: number, options: { signal?: AbortSignal } = {}): Promise<Uint8Array> {
+    const bytes = new Uint8Array(length)
+    await this.readInto(bytes, options)
+    return bytes
+  }
+
+  async readInto(target: Uint8Array, { signal }: { signal?: AbortSignal } = {}): Promise<void> {
     const pipe = this.incoming
+    const { length } = target
     while (pipe.bytes < length) {
       if (pipe.failure !== undefined) throw pipe.failure
       if (pipe.ended) throw new RookeryError('STREAM_ENDED', 'the stream ended', { kind: 'unavailable' })
       await pipe.until(signal)
     }
-    const out = new Uint8Array(length)
     let at = 0
     while (at < length) {
       const first = pipe.chunks[0] as Uint8Array
       const taken = first.subarray(0, length - at)
-      out.set(taken, at)
+      target.set(taken, at)
       at += taken.length
       if (taken.length === first.length) pipe.chunks.shift()
       else pipe.chunks[0] = first.subarray(taken.length)
     }
     pipe.bytes -= length
     pipe.changed()
-    return out
   }
 
   async write(bytes: Uint8Array, { signal }: { signal?: AbortSignal } = {}): Promise<void> {

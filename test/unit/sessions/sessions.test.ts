@@ -1,14 +1,21 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { CLOSE, decodeClose, encodeClose } from '../../../protocol/session/close.ts'
+import { ConnectionGuard } from '../../../protocol/session/connection-guard.ts'
 import { cookie } from '../../../protocol/session/cookie.ts'
 import { FRAME } from '../../../protocol/session/header.ts'
 import { encodeInit, NO_RESUME_ID, NO_RETRY_COOKIE } from '../../../protocol/session/init.ts'
+import { Responder } from '../../../protocol/session/responder.ts'
 import { initTarget } from '../../../protocol/session/target.ts'
 import { nodeCrypto } from '../../../src/crypto/node-crypto.ts'
+import type { LocalAgent } from '../../../src/identity/agent.ts'
+import type { ByteStream } from '../../../src/net/byte-stream.ts'
 import { seededRandom } from '../../../src/platform/random.ts'
 import { PSS_PROTOCOL } from '../../../src/sessions/create-session-manager.ts'
 import type { DurableSession } from '../../../src/sessions/durable-session.ts'
+import { readSessionFrame } from '../../../src/sessions/frame-reader.ts'
 import { initiate } from '../../../src/sessions/initiate.ts'
+import { peerIds } from '../../../src/sessions/peer-bytes.ts'
 import { agentOf, MemoryHost, type MemoryStream, nodeOn, Pair, settle } from './memory-net.ts'
 
 const A2A = 0x02
@@ -244,7 +251,7 @@ describe('the end of a session', () => {
     const session = await pair.open()
     await session.send(1, A2A, text('heard'))
     // B freezes: nothing of it reads or answers any more.
-    for (const { b } of pair.net.streams) b.read = () => new Promise(() => {})
+    for (const { b } of pair.net.streams) b.readInto = () => new Promise(() => {})
     let done = false
     const sent = session.send(1, A2A, text('nobody hears')).then(() => {
       done = true
@@ -374,6 +381,99 @@ describe('opening under load, refusal and attack', () => {
       code: 'SESSION_BUSY',
       field: 'sessionsMax'
     })
+  })
+
+  it.each([
+    [CLOSE.BUSY, 'SESSION_BUSY', 'BUSY'],
+    [CLOSE.COOKIE, 'HANDSHAKE_FAILED', 'COOKIE']
+  ])('an ACK that is answered CLOSE (%s) is told as %s, with its hint', async (code, error, reason) => {
+    const pair = await Pair.create()
+    const responder = new Responder<never>({
+      crypto: nodeCrypto,
+      random: (length) => seededRandom(9).bytes(length),
+      nowMs: 0,
+      identities: () => [pair.agentB.signer],
+      load: () => ({ state: 'free' }),
+      offer: () => ({}),
+      policy: () => ({ kind: 'accept' })
+    })
+    await pair.b.host.unhandle(PSS_PROTOCOL)
+    await pair.b.host.handle(PSS_PROTOCOL, async (stream) => {
+      const { frame } = await readSessionFrame(stream)
+      const connection = {
+        peers: peerIds(pair.b.host.peer, stream.connection, 'responder'),
+        remoteAddr: text('x'),
+        guard: new ConnectionGuard()
+      }
+      const step = responder.receive(frame, connection, 0)
+      if (step.kind === 'send') await stream.write(step.frame)
+      const { header } = await readSessionFrame(stream)
+      await stream.write(encodeClose(code, { i: header.iCookie, r: header.rCookie }))
+      await stream.close()
+    })
+    await expect(pair.open()).rejects.toMatchObject({ code: error, data: { reason } })
+    expect(pair.a.manager.held()).toMatchObject({ sessions: 0, ownExchanges: 0 })
+  })
+
+  /** The code of the one CLOSE that came, and nothing after it. */
+  async function closeOn(stream: ByteStream): Promise<number> {
+    const { frame } = await readSessionFrame(stream)
+    await expect(stream.read(1)).rejects.toMatchObject({ code: 'STREAM_ENDED' })
+    return decodeClose(frame).code
+  }
+
+  it.each(['INIT', 'ACK'])('[PSS-11] a malformed header in place of %s is answered CLOSE, then the stream ends', async (place) => {
+    const pair = await Pair.create()
+    const stream = await pair.a.host.openStream({ peer: pair.b.host.peer, addrs: [] }, PSS_PROTOCOL)
+    if (place === 'ACK') {
+      await stream.write(initFrame(pair.agentB.eid))
+      await readSessionFrame(stream)
+    }
+    await stream.write(new Uint8Array(24).fill(7))
+    expect(await closeOn(stream)).toBe(CLOSE.MALFORMED)
+    await settle()
+    expect(pair.b.manager.held()).toMatchObject({ sessions: 0, pendingHandshakes: 0 })
+  })
+
+  it('[PSS-11] a caller that stalls is answered CLOSE (late)', async () => {
+    const pair = await Pair.create()
+    const stream = await pair.a.host.openStream({ peer: pair.b.host.peer, addrs: [] }, PSS_PROTOCOL)
+    await stream.write(initFrame(pair.agentB.eid).subarray(0, 30))
+    await settle()
+    pair.clock.advance(10_000)
+    expect(await closeOn(stream)).toBe(CLOSE.LATE)
+  })
+
+  it('[PSS-11] a malformed header in place of NEG is answered CLOSE, and the caller is told what was wrong with it', async () => {
+    const pair = await Pair.create()
+    const answered = Promise.withResolvers<number>()
+    await pair.b.host.unhandle(PSS_PROTOCOL)
+    await pair.b.host.handle(PSS_PROTOCOL, async (stream) => {
+      await readSessionFrame(stream)
+      await stream.write(new Uint8Array(24).fill(7))
+      answered.resolve(decodeClose((await readSessionFrame(stream)).frame).code)
+    })
+    await expect(pair.open()).rejects.toMatchObject({ code: 'HANDSHAKE_FAILED', data: { reason: 'FRAME_VERSION' } })
+    expect(await answered.promise).toBe(CLOSE.MALFORMED)
+  })
+
+  it('lets go of the cookie pair where the agent is removed between policy and session', async () => {
+    let removed: LocalAgent | undefined
+    const pair = await Pair.create({
+      b: {
+        policy: () => {
+          removed ??= pair.b.agents.pop()
+          return { admit: true }
+        }
+      }
+    })
+    const to = { eid: pair.agentB.eid, address: { peer: pair.b.host.peer, addrs: [] } }
+    await expect(pair.a.manager.open(pair.agentA, to.eid, to.address)).rejects.toMatchObject({ data: { reason: 'TARGET' } })
+    expect(pair.b.manager.held()).toMatchObject({ sessions: 0, spentPairs: 1 })
+    pair.b.agents.push(removed as LocalAgent)
+    pair.clock.advance(180_001)
+    await pair.a.manager.open(pair.agentA, to.eid, to.address)
+    expect(pair.b.manager.held()).toMatchObject({ sessions: 1, spentPairs: 1 }) // the live one's
   })
 
   it('drops a peer that stalls in the handshake after 10 s, at whatever byte', async () => {
