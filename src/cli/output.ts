@@ -99,18 +99,13 @@ export class Output {
     this.#spinner = undefined
   }
 
-<<<<<<< HEAD
   table(head: string[], rows: string[][]): void {
     if (rows.length > 0) for (const line of this.rows(head, rows)) this.line(line)
   }
 
   /** A table's lines, the bold head first. */
-  rows(head: readonly string[], rows: readonly string[][]): string[] {
-=======
-  table(head: string[], given: string[][]): void {
-    if (given.length === 0) return
+  rows(head: readonly string[], given: readonly string[][]): string[] {
     const rows = given.map((row) => row.map((cell) => cell.replaceAll(/\s+/g, ' ')))
->>>>>>> 808b3b0
     const widths = head.map((title, i) => Math.max(title.length, ...rows.map((row) => (row[i] ?? '').length)))
     const format = (row: readonly string[]) =>
       row

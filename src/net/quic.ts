@@ -16,19 +16,11 @@ import type { Uint8ArrayList } from 'uint8arraylist'
 import { TurnShare } from './turn-share.ts'
 
 /**
-<<<<<<< HEAD
  * Bytes asked of the native stream at once. One call costs more than the bytes it brings, so small reads bound the throughput; but each allocates
  * what it asks for, also for a stream that says nothing. So a stream begins small, grows while reads come back full and shrinks when they do not.
  */
 const READ_BYTES_MAX = 65_536
 const READ_BYTES_MIN = 4_096
-=======
- * Bytes asked of the native stream at once. One call costs more than the bytes it brings, so small reads bound the throughput; but it
- * allocates all that it is asked for, so a stream of small messages asks for less.
- */
-const READ_BYTES_MIN = 4_096
-const READ_BYTES_MAX = 65_536
->>>>>>> 808b3b0
 
 /**
  * Inbound streams that are taken in one turn of the event loop, over all connections. Each costs some tenths of a millisecond until its protocol
@@ -235,11 +227,7 @@ class QuicStream extends AbstractStream {
   }
 
   async #read(): Promise<void> {
-<<<<<<< HEAD
     let bytesMax = READ_BYTES_MIN
-=======
-    let readBytes = READ_BYTES_MIN
->>>>>>> 808b3b0
     try {
       for (;;) {
         while (this.#isFull() && this.status !== 'aborted') {
@@ -248,17 +236,10 @@ class QuicStream extends AbstractStream {
           })
           this.#resume = undefined
         }
-<<<<<<< HEAD
         const chunk = await this.#native.read(bytesMax)
         if (chunk === null || chunk === undefined) return this.onRemoteCloseWrite()
         if (chunk.length === bytesMax) bytesMax = Math.min(READ_BYTES_MAX, bytesMax * 4)
         else if (chunk.length < bytesMax / 4) bytesMax = Math.max(READ_BYTES_MIN, bytesMax / 4)
-=======
-        const chunk = await this.#native.read(readBytes)
-        if (chunk === null || chunk === undefined) return this.onRemoteCloseWrite()
-        if (chunk.length === readBytes) readBytes = Math.min(READ_BYTES_MAX, 4 * readBytes)
-        else if (chunk.length < readBytes / 4) readBytes = Math.max(READ_BYTES_MIN, readBytes / 4)
->>>>>>> 808b3b0
         this.onData(chunk)
       }
     } catch {
