@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { RookeryError } from '../../errors.ts'
 import { systemClock } from '../../platform/clock.ts'
 import type { SessionInfo } from '../../sessions/session.ts'
@@ -38,7 +39,7 @@ export async function watchSessions(invocation: Invocation, id: string | undefin
         )
       before = now
       polls += 1
-      await systemClock.sleep(POLL_MS, { signal })
+      await sleep(POLL_MS, undefined, { signal }) // a timer that keeps the process running
     }
   } catch (error) {
     if (!signal.aborted) throw error
