@@ -3,10 +3,13 @@ import type { ByteStream, ConnectionInfo } from '../src/net/byte-stream.ts'
 import type { Host } from '../src/net/host.ts'
 
 /** A host with some of its methods replaced. */
-export function changedHost(host: Host, change: Partial<Host>): Host {
-  return new Proxy(host, {
+const changedHost = (host: Host, change: Partial<Host>): Host => changed(host, change)
+
+/** The same thing with some members replaced; the others see the thing itself as `this`. */
+function changed<T extends object>(thing: T, change: Partial<T>): T {
+  return new Proxy(thing, {
     get(target, name) {
-      const value = name in change ? change[name as keyof Host] : Reflect.get(target, name, target)
+      const value: unknown = name in change ? change[name as keyof T] : Reflect.get(target, name, target)
       return typeof value === 'function' ? value.bind(target) : value
     }
   })
@@ -26,16 +29,7 @@ export function withoutConnectionLimits(host: Host): Host {
 }
 
 function onConnection(stream: ByteStream, connection: ConnectionInfo): ByteStream {
-  return {
-    protocol: stream.protocol,
-    connection,
-    closed: stream.closed,
-    read: (length, options) => stream.read(length, options),
-    write: (bytes, options) => stream.write(bytes, options),
-    closeWrite: () => stream.closeWrite(),
-    close: () => stream.close(),
-    reset: (reason) => stream.reset(reason)
-  }
+  return changed(stream, { connection })
 }
 
 /** A host whose network can be taken away and given back. */
