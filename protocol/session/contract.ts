@@ -8,10 +8,12 @@ import { SFC_SCOPE, type SfcBlock, type SfcField } from './sfc.ts'
 export const CONTRACT_GRACE_MS = 60_000
 /** What the protocol's own transactions (rotation, group key) may carry, whatever the block says: without them a session would not stay safe. */
 export const OWN_PAYLOAD_BYTES_MAX = 4_096
-/** Stored objects that are told apart by when they are let go; beyond it the newest share an entry that goes with the last of them. */
+/** Stored objects that are told apart; beyond it the newest share an entry that goes with the last of them. */
 export const STORED_ENTRIES_MAX = 1_024
 
 const MINUTE_MS = 60_000
+/** the entry that objects beyond the bound share */
+const REST = ''
 /** A receiver closes only above so many times the rate. */
 const RATE_TOLERANCE = 2
 
@@ -70,8 +72,8 @@ interface Tally {
   payloadBytes: number
   payloadBytesLargest: number
   readonly lasting: Record<Lasting, number>
-  /** by time of release, bounded by STORED_ENTRIES_MAX */
-  stored: { bytes: number; untilMs: number }[]
+  /** by name; at most STORED_ENTRIES_MAX and one */
+  readonly stored: Map<string, { bytes: number; untilMs: number }>
 }
 
 /**
@@ -196,36 +198,37 @@ export class ContractMeter {
   }
 
   /**
-   * Takes room for an object that the other side keeps until `untilMs`, monotonic.
+   * Takes room for an object that the other side keeps until `untilMs`, monotonic. The same object again takes no more.
+   * @param object.name - what tells it from others, not empty
    * @returns the breach, and nothing is taken
    */
-  store(flow: Flow, bytes: number, { untilMs, nowMs }: { untilMs: number; nowMs: number }): ProtocolError | undefined {
-    const used = this.#tallies[flow]
-    const next = this.#stored(flow, nowMs) + bytes
-    if (next > this.block.storedBytesMax) return over('storedBytesMax', next, this.block.storedBytesMax)
-    const last = used.stored.at(-1)
-    if (used.stored.length < STORED_ENTRIES_MAX || last === undefined) used.stored.push({ bytes, untilMs })
+  store(flow: Flow, object: { name: string; bytes: number; untilMs: number }, nowMs: number): ProtocolError | undefined {
+    const { stored } = this.#tallies[flow]
+    const { name, bytes, untilMs } = object
+    const held = this.#stored(flow, nowMs)
+    if (stored.has(name)) return undefined
+    if (held + bytes > this.block.storedBytesMax) return over('storedBytesMax', held + bytes, this.block.storedBytesMax)
+    if (stored.size < STORED_ENTRIES_MAX) stored.set(name, { bytes, untilMs })
     else {
-      last.bytes += bytes
-      last.untilMs = Math.max(last.untilMs, untilMs)
+      const rest = stored.get(REST)
+      stored.set(REST, { bytes: bytes + (rest?.bytes ?? 0), untilMs: Math.max(untilMs, rest?.untilMs ?? 0) })
     }
     return undefined
   }
 
   /** An object that was not kept after all. */
-  unstore(flow: Flow, bytes: number): void {
-    const used = this.#tallies[flow]
-    const at = used.stored.findLastIndex((entry) => entry.bytes >= bytes)
-    const entry = used.stored[at]
-    if (entry === undefined) return
-    entry.bytes -= bytes
-    if (entry.bytes === 0) used.stored.splice(at, 1)
+  unstore(flow: Flow, name: string): void {
+    this.#tallies[flow].stored.delete(name)
   }
 
   #stored(flow: Flow, nowMs: number): number {
-    const used = this.#tallies[flow]
-    used.stored = used.stored.filter((entry) => entry.untilMs > nowMs)
-    return used.stored.reduce((bytes, entry) => bytes + entry.bytes, 0)
+    const { stored } = this.#tallies[flow]
+    let bytes = 0
+    for (const [name, entry] of stored) {
+      if (entry.untilMs > nowMs) bytes += entry.bytes
+      else stored.delete(name)
+    }
+    return bytes
   }
 
   // ── for people ──
@@ -264,7 +267,7 @@ function tally(totals: ContractTotals['sent'] | undefined): Tally {
     payloadBytes: totals?.payloadBytes ?? 0,
     payloadBytesLargest: totals?.payloadBytesLargest ?? 0,
     lasting: { eseBytes: 0, concurrentTasks: 0 },
-    stored: []
+    stored: new Map()
   }
 }
 
