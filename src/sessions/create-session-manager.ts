@@ -1,6 +1,8 @@
 import { equals, toHex, utf8 } from '../../protocol/bytes.ts'
+import type { Signer } from '../../protocol/crypto/provider.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
-import type { Eid } from '../../protocol/identity/eid.ts'
+import { type Eid, eidHex } from '../../protocol/identity/eid.ts'
+import type { Rotation } from '../../protocol/identity/rotation.ts'
 import { closeCodeOf, encodeClose } from '../../protocol/session/close.ts'
 import type { ConnectionGuard } from '../../protocol/session/connection-guard.ts'
 import { CONTRACT_GRACE_MS } from '../../protocol/session/contract.ts'
@@ -15,7 +17,7 @@ import { decodeSfc, encodeSfc, type SfcBlock, sfcShortfall } from '../../protoco
 import { CONTROL_CHANNEL, SessionStream } from '../../protocol/session/stream.ts'
 import type { TeardownReason } from '../../protocol/session/teardown.ts'
 import { RookeryError } from '../errors.ts'
-import type { LocalAgent } from '../identity/agent.ts'
+import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { ByteStream } from '../net/byte-stream.ts'
 import type { PeerAddress } from '../net/host.ts'
 import type { Logger } from '../platform/logger.ts'
@@ -108,6 +110,7 @@ class Sessions implements RunningSessionManager {
   /** callers whose exchange gave way, by pair; settled by the peer's session or after CROSSING_WAIT_MS */
   readonly #awaiting = new Map<PairKey, Set<(session: DurableSession) => void>>()
   readonly #listeners: ((session: Session) => void)[] = []
+  readonly #settledListeners: ((agent: LocalAgent) => void)[] = []
   readonly #eventListeners = new Set<(event: SessionEvent) => void>()
   /** the newest; at most EVENTS_MAX */
   readonly #events: SessionEvent[] = []
@@ -131,7 +134,7 @@ class Sessions implements RunningSessionManager {
       crypto,
       random: (length) => random.bytes(length),
       nowMs,
-      identities: () => agents.list().map(({ signer }) => signer),
+      identities: () => agents.identities?.() ?? agents.list().map(({ signer }) => signer),
       load: (atMs) => this.#load(atMs),
       offer: ({ resumeId }) => {
         this.#budget.spend(clock.monotonicMs())
@@ -149,8 +152,10 @@ class Sessions implements RunningSessionManager {
   }
 
   async start(): Promise<void> {
-    const { clock, agents } = this.#c
-    for await (const record of this.#store.records()) if (agents.byEid(record.local) !== undefined) this.#index.add(record)
+    const { clock } = this.#c
+    for await (const record of this.#store.records()) {
+      if (this.#agentOf(record.local) !== undefined) this.#index.add(record, this.#pairOf(record.local, record.remote))
+    }
     const unacked = await this.#store.unacked()
     for (const { id, activeAtMs } of this.#index.entries()) {
       if (unacked.has(id) || clock.nowMs() - activeAtMs < this.#parkAfterMs) this.#reconnects.schedule(id)
@@ -348,7 +353,7 @@ class Sessions implements RunningSessionManager {
   async #read(entry: IndexEntry): Promise<DurableSession | undefined> {
     const held = entry.loaded ?? entry.parked?.deref()
     if (held !== undefined) return held
-    const local = this.#c.agents.byEid(entry.local)
+    const local = this.#agentOf(entry.local)
     const found = await this.#store.load(entry.id, this.#c.crypto)
     if (local === undefined || found === undefined) {
       this.#index.remove(entry.id)
@@ -378,7 +383,6 @@ class Sessions implements RunningSessionManager {
         logger: this.#log,
         store: this.#store,
         local,
-        remote: record.remote,
         record,
         ...(held === undefined ? {} : { held }),
         snapshot,
@@ -389,6 +393,8 @@ class Sessions implements RunningSessionManager {
         onDisconnected: (session) => this.#onDisconnected(session),
         onEnd: (session) => this.#onEnd(session),
         onEvent: (event) => this.#tell(event),
+        onRotation: (of, rotation, certificate) => this.#onRotation(of, rotation, certificate),
+        onRenamed: (of, side, state) => this.#onRenamed(of, side, state),
         onWanted: (session) => this.#onWanted(session)
       },
       first
@@ -464,7 +470,7 @@ class Sessions implements RunningSessionManager {
     if (equals(from.eid, to)) {
       throw sessionError('SESSION_REFUSED', 'a session joins two agents that differ', { field: 'to', data: { reason: 'self' } })
     }
-    const pair = pairKey(from.eid, to)
+    const pair = this.#pairOf(from.eid, to)
     for (;;) {
       const session = await this.#heldBy(pair)
       if (session?.state === 'established') return fitting(session, needs)
@@ -561,11 +567,33 @@ class Sessions implements RunningSessionManager {
     return { session: coming.promise, dispose }
   }
 
-  async #exchange(from: LocalAgent, to: Eid, { address, held, resume, needs }: Purpose, deadline: Deadline): Promise<DurableSession> {
+  /** As the agent is now; a session whose peer may not know that yet is tried under the older EIDs next (wire.md §6). */
+  async #exchange(from: LocalAgent, to: Eid, what: Purpose, deadline: Deadline): Promise<DurableSession> {
+    const { held } = what
+    let failure: unknown
+    for (const signer of held === undefined ? [from.signer] : this.#signersOf(held)) {
+      try {
+        return await this.#exchangeAs(signer, from, held?.remote ?? to, what, deadline)
+      } catch (error) {
+        if (held === undefined || held.isOver || !isUnknownSession(error)) throw error
+        failure = error
+      }
+    }
+    await held?.finish('unknownSession', undefined, { reason: 'unknownSession', by: 'peer', lost: false })
+    throw failure
+  }
+
+  async #exchangeAs(
+    signer: Signer,
+    from: LocalAgent,
+    to: Eid,
+    { address, held, resume, needs }: Purpose,
+    deadline: Deadline
+  ): Promise<DurableSession> {
     const { host, crypto, clock, random } = this.#c
     const { signal } = deadline
     const stream = await host.openStream(address, PSS_PROTOCOL, { signal })
-    const { established, ack, startedMs, roundTrips } = await initiate({ crypto, clock, random, self: host.peer }, stream, from, to, {
+    const { established, ack, startedMs, roundTrips } = await initiate({ crypto, clock, random, self: host.peer }, stream, { signer }, to, {
       signal,
       resume,
       needs
@@ -596,12 +624,12 @@ class Sessions implements RunningSessionManager {
   }
 
   #newSession(local: LocalAgent, established: Established, address: PeerAddress): DurableSession {
-    const { keys, role, sid, remoteEid, flags, sfc } = established
+    const { keys, role, sid, localEid, remoteEid, flags, sfc } = established
     const [mine, theirs] = role === 'initiator' ? [keys.i2r, keys.r2i] : [keys.r2i, keys.i2r]
     const nowMs = this.#c.clock.nowMs()
     const record: SessionRecord = {
       sid: sid.slice(),
-      local: local.eid,
+      local: localEid,
       remote: remoteEid,
       direction: role === 'initiator' ? 0 : 1,
       flags: flags & NEGOTIABLE_FLAGS & ~FLAG.RESUME,
@@ -628,6 +656,7 @@ class Sessions implements RunningSessionManager {
       clock,
       logger: this.#log,
       local: session.local,
+      signer: this.#signer(established.localEid) ?? session.local.signer,
       established,
       stream,
       ...start,
@@ -652,13 +681,15 @@ class Sessions implements RunningSessionManager {
   }
 
   #onReady(session: DurableSession, epoch: LiveSession): void {
-    const pair = pairKey(session.local.eid, session.remote)
+    const pair = this.#pairOf(session.local.eid, session.remote)
     const before = this.#index.byPair(pair)
     if (this.#index.byId(session.id) === undefined) {
-      this.#index.add(session.record, session)
+      this.#index.add(session.record, pair, session)
       if (before !== undefined) void this.#supersede(before)
     }
     this.#reconnects.forget(session.id)
+    if (!equals(session.record.local, session.local.eid))
+      session.sendRotations(this.#certificatesSince(session.local, session.record.local))
     if (epoch.role === 'responder') for (const resolve of this.#awaiting.get(pair) ?? []) resolve(session)
   }
 
@@ -670,12 +701,116 @@ class Sessions implements RunningSessionManager {
 
   #onEpochEnd(epoch: LiveSession, _end: EpochEnd): void {
     this.#byCookies.delete(cookiePairHex(epoch.cookies))
+    if (!equals(epoch.established.localEid, epoch.local.eid) && !this.#stopping.signal.aborted) this.#tellSettled(epoch.local)
     if (epoch.role === 'responder') this.#responder.release(epoch.cookies, this.#c.clock.monotonicMs())
   }
 
   #onEnd(session: DurableSession): void {
     this.#reconnects.forget(session.id)
     if (this.#index.byId(session.id)?.loaded === session) this.#index.remove(session.id)
+    if (!this.#stopping.signal.aborted) this.#tellSettled(session.local)
+  }
+
+  // ── rotation ──
+
+  #agentOf(eid: Eid): LocalAgent | undefined {
+    const { agents } = this.#c
+    return agents.byEid(eid) ?? agents.ofAnyEid?.(eid)
+  }
+
+  #pairOf(local: Eid, remote: Eid): PairKey {
+    const agent = this.#agentOf(local)
+    return pairKey(agent === undefined ? eidHex(local) : homeOf(agent), remote)
+  }
+
+  #signer(eid: Eid): Signer | undefined {
+    const { agents } = this.#c
+    return agents.byEid(eid)?.signer ?? agents.ofAnyEid?.(eid)?.signerOf(eid)
+  }
+
+  /** As the agent is, then as it was, back to what the peer surely knows; without those whose secrets are gone. */
+  #signersOf({ local, record }: DurableSession): Signer[] {
+    const signers = [local.signer]
+    if (equals(local.eid, record.local)) return signers
+    const { agents } = this.#c
+    const rotating = agents.ofAnyEid?.(local.eid)
+    for (const { eid } of [...(rotating?.former ?? [])].reverse()) {
+      const signer = rotating?.signerOf(eid)
+      if (signer !== undefined) signers.push(signer)
+      if (equals(eid, record.local)) break
+    }
+    return signers
+  }
+
+  async rotated(agent: LocalAgent): Promise<void> {
+    for (const entry of [...this.#index.entries()]) {
+      if (this.#agentOf(entry.local) !== agent || equals(entry.local, agent.eid)) continue
+      const session = await this.#hold(entry)
+      if (session === undefined) continue
+      session.sendRotations(this.#certificatesSince(agent, session.record.local))
+      await session.journaled()
+    }
+  }
+
+  #certificatesSince(agent: LocalAgent, known: Eid): Uint8Array[] {
+    const former = this.#c.agents.ofAnyEid?.(agent.eid)?.former ?? []
+    const from = former.findIndex(({ eid }) => equals(eid, known))
+    return former.slice(from).flatMap(({ retiring }) => (retiring === undefined ? [] : [retiring.certificate]))
+  }
+
+  unsettled(agent: LocalAgent): Eid[] {
+    const names = new Map<string, Eid>()
+    for (const { local } of this.#index.entries()) {
+      if (!equals(local, agent.eid) && this.#agentOf(local) === agent) names.set(eidHex(local), local)
+    }
+    for (const { established } of this.#byCookies.values()) {
+      const { localEid } = established
+      if (!equals(localEid, agent.eid) && this.#agentOf(localEid) === agent) names.set(eidHex(localEid), localEid)
+    }
+    return [...names.values()]
+  }
+
+  onSettled(listener: (agent: LocalAgent) => void): void {
+    this.#settledListeners.push(listener)
+  }
+
+  #tellSettled(agent: LocalAgent): void {
+    for (const listener of this.#settledListeners) listener(agent)
+  }
+
+  /** The new EID must be nobody's that we hold a session with, nor ours: an honest rotation makes a fresh key. */
+  async #onRotation(session: DurableSession, rotation: Rotation, certificate: Uint8Array): Promise<void> {
+    if (this.#agentOf(rotation.new) !== undefined || this.#index.byPair(this.#pairOf(session.local.eid, rotation.new)) !== undefined) {
+      throw new ProtocolError('EID_MISMATCH', 'the certificate leads to an EID that is in use here', { field: 'new' })
+    }
+    await this.#c.rotated?.(certificate, rotation)
+  }
+
+  #onRenamed(session: DurableSession, side: 'local' | 'remote', state: 'now' | 'stored'): void {
+    const entry = this.#index.byId(session.id)
+    if (entry !== undefined) {
+      const { local, remote } = session.record
+      const pair = this.#pairOf(local, remote)
+      this.#index.rename(entry, { local, remote, pair })
+      if (side === 'remote') for (const resolve of this.#awaiting.get(pair) ?? []) resolve(session)
+    }
+    if (side === 'remote' || state === 'now' || this.#stopping.signal.aborted) return
+    this.#tellSettled(session.local)
+    this.#proveAnew(session)
+  }
+
+  /** What the peer has applied is proved at once: the session goes on under keys that the new EID signed for. */
+  #proveAnew(session: DurableSession): void {
+    const entry = this.#index.byId(session.id)
+    const { epoch } = session
+    if (entry === undefined || epoch === undefined || !epoch.isOpen || equals(epoch.established.localEid, session.local.eid)) return
+    if (this.#openings.has(entry.pair)) return
+    try {
+      const opening = this.#startOpening(entry.pair, session.local, session.remote, { peer: epoch.peer, addrs: [] }, session)
+      opening.promise.catch((error: unknown) => epoch.lose(error)) // the secret of the old EID goes: nothing may be left that signs with it
+    } catch (error) {
+      this.#log.debug({ err: error }, 'the new identity is proved at the next resume')
+    }
   }
 
   // ── responding ──
@@ -687,24 +822,35 @@ class Sessions implements RunningSessionManager {
   }
 
   #judge({ localEid, remoteEid, flags, resumeId, sfc }: Caller, nowMs: number): PolicyVerdict<TeardownReason> {
-    const local = this.#c.agents.byEid(localEid)
+    const local = this.#agentOf(localEid)
     if (local === undefined) return { kind: 'refuse', reason: 'policy' }
+    const isCurrent = equals(local.eid, localEid)
     const held = resumeId === undefined ? undefined : this.#index.byId(toHex(resumeId))
     if (resumeId !== undefined) {
-      const isTheirs = held !== undefined && equals(held.local, localEid) && equals(held.remote, remoteEid)
+      const isTheirs =
+        held !== undefined &&
+        this.#agentOf(held.local) === local &&
+        (isCurrent || !equals(held.local, local.eid)) &&
+        equals(held.remote, remoteEid)
       if (!isTheirs || held.loaded?.isOver === true) return { kind: 'refuse', reason: 'unknownSession' }
       if (
         (flags & ~FLAG.RESUME) !== held.flags ||
         resumeDifference(sfc, held.sfc === undefined ? undefined : decodeSfc(held.sfc)) !== undefined
       )
         return { kind: 'refuse', reason: 'contract' }
-    }
+    } else if (!isCurrent) return { kind: 'refuse', reason: 'policy' }
     const verdict = this.#c.policy?.({ local, remote: remoteEid }) ?? { admit: true }
     if (!verdict.admit) return { kind: 'refuse', reason: verdict.reason }
-    const pair = pairKey(localEid, remoteEid)
+    const pair = this.#pairOf(localEid, remoteEid)
     const opening = this.#openings.get(pair)
-    const live = this.#index.byPair(pair)?.loaded?.epoch
-    const own = opening?.exchange ?? (live?.role === 'initiator' ? exchangeOf(live) : undefined)
+    const other = this.#index.byPair(pair)
+    if (resumeId === undefined && other !== undefined && !equals(other.local, local.eid)) {
+      this.#reconnects.now(other.id) // the peer has not seen our certificate: it learns there that this session is ours
+      return { kind: 'refuse', reason: 'superseded' }
+    }
+    const live = other?.loaded?.epoch
+    const isOfTheSame = live !== undefined && equals(live.established.remoteEid, remoteEid) && equals(live.established.localEid, localEid)
+    const own = opening?.exchange ?? (isOfTheSame && live.role === 'initiator' ? exchangeOf(live) : undefined)
     const crossing = settleCrossing({ localEid, remoteEid, incoming: { resumeId, flags }, own, nowMs })
     if (crossing === 'refuse') return { kind: 'refuse', reason: 'superseded' }
     if (live === undefined && this.#byCookies.size >= this.#sessionsMax) return { kind: 'refuse', reason: 'capacity' }
@@ -784,7 +930,7 @@ class Sessions implements RunningSessionManager {
   }
 
   async #accept(stream: ByteStream, established: Established, start: { startedMs: number; roundTrips: number }): Promise<void> {
-    const local = this.#c.agents.byEid(established.localEid)
+    const local = this.#agentOf(established.localEid)
     if (local === undefined) {
       wipeEstablished(established)
       this.#responder.release(established.cookies, this.#c.clock.monotonicMs())
@@ -792,7 +938,7 @@ class Sessions implements RunningSessionManager {
     }
     const isResume = (established.flags & FLAG.RESUME) !== 0
     if (!isResume) {
-      this.#index.byPair(pairKey(local.eid, established.remoteEid))?.loaded?.epoch?.abort('superseded')
+      this.#index.byPair(this.#pairOf(local.eid, established.remoteEid))?.loaded?.epoch?.abort('superseded')
       const session = this.#newSession(local, established, { peer: stream.connection.peer, addrs: [] })
       this.#begin(session, established, stream, start).start()
       return
@@ -809,8 +955,8 @@ class Sessions implements RunningSessionManager {
   }
 
   async #refuse(stream: ByteStream, established: Established, reason: TeardownReason): Promise<void> {
-    const { crypto, clock, agents } = this.#c
-    const signer = agents.byEid(established.localEid)?.signer
+    const { crypto, clock } = this.#c
+    const signer = this.#signer(established.localEid)
     const nowMs = clock.monotonicMs()
     try {
       if (signer === undefined) return
@@ -889,6 +1035,10 @@ function fitting(session: DurableSession, needs: Partial<SfcBlock> | undefined):
     remedy: 'close it first, or ask for less',
     data: { id: session.id }
   })
+}
+
+function isUnknownSession(error: unknown): boolean {
+  return error instanceof RookeryError && error.data?.reason === 'unknownSession'
 }
 
 function isSuperseded(error: unknown): boolean {

@@ -1,7 +1,8 @@
-import { toHex } from '../../protocol/bytes.ts'
+import { equals, toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { type Eid, eidToDid } from '../../protocol/identity/eid.ts'
+import { openRotation, type Rotation } from '../../protocol/identity/rotation.ts'
 import { CONTRACT_GRACE_MS, ContractMeter, type ContractTotals } from '../../protocol/session/contract.ts'
 import type { Established } from '../../protocol/session/established.ts'
 import { Fifo } from '../../protocol/session/fifo.ts'
@@ -10,7 +11,7 @@ import { Journal, type Outgoing, type Unacked } from '../../protocol/session/jou
 import { type Position, ReceiveLedger } from '../../protocol/session/ledger.ts'
 import { CHANNELS_MAX } from '../../protocol/session/ready.ts'
 import { decodeSfc } from '../../protocol/session/sfc.ts'
-import type { CarriedState } from '../../protocol/session/stream.ts'
+import { type CarriedState, CONTROL_CHANNEL } from '../../protocol/session/stream.ts'
 import type { ReadyFacts } from '../../protocol/session/stream-effects.ts'
 import type { TeardownReason } from '../../protocol/session/teardown.ts'
 import { RookeryError } from '../errors.ts'
@@ -55,7 +56,6 @@ export interface DurableSessionInit {
   logger: Logger
   store: SessionStore
   local: LocalAgent
-  remote: Eid
   record: SessionRecord
   /** read back from disk; absent: a new session, which begins with its first epoch */
   held?: { journal: Journal<JournalTag>; ledger: ReceiveLedger; totals: ContractTotals | undefined }
@@ -67,6 +67,10 @@ export interface DurableSessionInit {
   /** the session is over */
   onEnd: (session: DurableSession, epoch: LiveSession | undefined) => void
   onEvent: (event: SessionEvent) => void
+  /** @throws ProtocolError where the new EID cannot be one of this session's */
+  onRotation: (session: DurableSession, rotation: Rotation, certificate: Uint8Array) => Promise<void>
+  /** one of the two goes by another EID: in memory, and on disk */
+  onRenamed: (session: DurableSession, side: 'local' | 'remote', state: 'now' | 'stored') => void
   /** something waits to be sent and no epoch is open */
   onWanted: (session: DurableSession) => void
   /** what a peer is told that lost what the journal no longer holds */
@@ -76,7 +80,6 @@ export interface DurableSessionInit {
 /** A {@link Session} that outlives its connections and its processes: the journal and what it holds of the peer are on disk (wire.md §6). */
 export class DurableSession implements Session, EpochOwner {
   readonly local: LocalAgent
-  readonly remote: Eid
   readonly id: string
   readonly closed: Promise<{ reason: string }>
   readonly contract: ContractMeter | undefined
@@ -109,12 +112,13 @@ export class DurableSession implements Session, EpochOwner {
   #resumes = 0
   #closeWanted: TeardownReason | undefined
   #lastLoss: string | undefined
+  /** rotations of the peer under way */
+  #rotating: Promise<void> = Promise.resolve()
   readonly #listeners = new Set<(event: SessionEvent) => void>()
 
   constructor(init: DurableSessionInit, first?: Established) {
     this.#init = init
     this.local = init.local
-    this.remote = init.remote
     this.#record = init.record
     this.id = toHex(init.record.sid)
     this.#log = init.logger.child(`session ${this.id.slice(0, 8)}`)
@@ -123,12 +127,16 @@ export class DurableSession implements Session, EpochOwner {
     this.#journal = init.held?.journal ?? new Journal(crypto, record.tx)
     this.#ledger = init.held?.ledger ?? new ReceiveLedger(crypto, record.rx, record.rx.heads)
     this.#compactedRx = record.rx.seq
-    this.contract = meterOf(init)
+    this.contract = meterOf(init, () => this.#record)
     if (first === undefined) this.#stored = Promise.resolve()
     for (const { item } of this.#journal.entries) {
       this.#sendItems += 1
       this.#sendBytes += item.payload.length
     }
+  }
+
+  get remote(): Eid {
+    return this.#record.remote
   }
 
   get record(): SessionRecord {
@@ -374,6 +382,16 @@ export class DurableSession implements Session, EpochOwner {
     this.#epoch = undefined
     this.#lastEpoch = epoch
     if (this.#end !== undefined) return
+    if (
+      end.reason === 'unknownSession' &&
+      epoch.readyAtMs === undefined &&
+      this.#announced &&
+      !equals(this.local.eid, this.#record.local)
+    ) {
+      this.#state = 'disconnected'
+      this.#init.onDisconnected(this, epoch, end) // the peer may know us by an older EID: whoever opens tries the next, and ends it after the last
+      return
+    }
     if (endsSession(end, { opened: this.#announced, wasReady: epoch.readyAtMs !== undefined, hasUnacked: this.hasUnacked })) {
       void this.finish(end.reason, epoch, end)
       return
@@ -420,7 +438,8 @@ export class DurableSession implements Session, EpochOwner {
 
   async send(channel: number, kind: number, payload: Uint8Array, { signal }: { signal?: AbortSignal } = {}): Promise<void> {
     signal?.throwIfAborted()
-    if (!isTransaction(kind) && kind !== ITEM_KINDS.live) throw new TypeError(`kind 0x${kind.toString(16)} is the protocol's own`)
+    if ((!isTransaction(kind) && kind !== ITEM_KINDS.live) || kind === ITEM_KINDS.rotation)
+      throw new TypeError(`kind 0x${kind.toString(16)} is the protocol's own`)
     this.#checkRoom(payload.length)
     const breach = this.contract?.refusal('sent', { kind, payload })
     if (breach !== undefined) throw contractLimit(breach)
@@ -607,6 +626,7 @@ export class DurableSession implements Session, EpochOwner {
   }
 
   acked(items: readonly Outgoing<ItemTag>[]): void {
+    for (const { kind, payload } of items) if (kind === ITEM_KINDS.rotation) this.#rotationAcked(payload)
     const { seq } = this.#journal.acked
     const first = seq - BigInt(items.length) + 1n
     items.forEach((item, i) => {
@@ -662,6 +682,10 @@ export class DurableSession implements Session, EpochOwner {
   deliver(epoch: LiveSession, effect: DeliverEffect): void {
     if (effect.seq !== undefined && effect.position !== undefined) this.#ledger.take(effect.seq, copyOf(effect.position))
     this.#touch()
+    if (effect.kind === 'deliver' && effect.itemKind === ITEM_KINDS.rotation) {
+      this.#hand({ epoch, effect }, (item) => this.#onRotation(epoch, item))
+      return
+    }
     if (effect.kind === 'unknown') {
       this.#log.warn({ kind: effect.itemKind, channel: effect.channel }, 'a transaction of unknown kind was acknowledged without effect')
       this.#hand({ epoch, effect }, async () => {})
@@ -745,6 +769,77 @@ export class DurableSession implements Session, EpochOwner {
     })()
   }
 
+  // ── rotation ──
+
+  /** Certificates of ours that the peer has not acknowledged; {@link sendRotations} puts them into the journal once each. */
+  sendRotations(certificates: readonly Uint8Array[]): void {
+    if (this.#end !== undefined || this.#closeWanted !== undefined) return
+    const waiting = [...this.#journal.entries].map(({ item }) => item)
+    const held = [...waiting, ...(this.#pending.get(CONTROL_CHANNEL) ?? [])].filter(({ kind }) => kind === ITEM_KINDS.rotation)
+    for (const payload of certificates) {
+      if (held.some((item) => equals(item.payload, payload))) continue
+      const done = Promise.withResolvers<void>()
+      done.promise.catch(() => {}) // a session that ends has no use for it
+      const tag: JournalTag = { atMs: this.#init.clock.nowMs(), resolve: done.resolve, reject: done.reject }
+      this.#sendDurable(CONTROL_CHANNEL, ITEM_KINDS.rotation, payload, tag)
+    }
+  }
+
+  /** Resolves once all that was sent before is in the journal, on disk. */
+  async journaled(): Promise<void> {
+    while (this.#flushing) {
+      await Promise.resolve()
+      await Promise.allSettled([...this.#writing])
+    }
+  }
+
+  /** The peer goes by the new EID from here on, and so does the record, with the write that drops the transaction. */
+  #rotationAcked(certificate: Uint8Array): void {
+    this.#goesBy('local', openRotation(this.#init.crypto, certificate))
+  }
+
+  #goesBy(side: 'local' | 'remote', { old, new: next }: Pick<Rotation, 'old' | 'new'>): void {
+    if (equals(this.#record[side], next)) return
+    this.#record = { ...this.#record, [side]: next }
+    this.#init.onRenamed(this, side, 'now')
+    this.#tell({ kind: 'rotated', session: this.info(), side, old: eidToDid(old), new: eidToDid(next) })
+    if (side === 'local') void this.tidy().then(() => this.#init.onRenamed(this, side, 'stored'))
+  }
+
+  /** One after the other: a second certificate is measured by what the first left. */
+  #onRotation(epoch: LiveSession, item: Inbound): Promise<void> {
+    const applied = this.#rotating.then(() => this.#applyRotation(epoch, item))
+    this.#rotating = applied.catch(() => {})
+    return applied
+  }
+
+  /** The record with the new EID and the position are one batch; a replayed, forged or foreign certificate is a VIOLATION. */
+  async #applyRotation(epoch: LiveSession, { channel, payload, position }: Inbound): Promise<void> {
+    const before = this.#record.remote
+    try {
+      if (channel !== CONTROL_CHANNEL) throw new ProtocolError('RANGE', 'a rotation belongs on channel 0', { field: 'channel' })
+      const certificate = payload.slice()
+      const rotation = openRotation(this.#init.crypto, certificate)
+      if (!equals(rotation.old, before)) {
+        throw new ProtocolError('EID_MISMATCH', 'the certificate is of another EID than this session goes by', { field: 'old' })
+      }
+      await this.#init.onRotation(this, rotation, certificate)
+      this.#record = { ...this.#record, remote: rotation.new }
+      try {
+        await this.#commit([this.#init.store.record(this.#snapshotOfRecord()), ...position()])
+      } catch (error) {
+        this.#record = { ...this.#record, remote: before }
+        epoch.lose(error)
+        throw error
+      }
+      this.#init.onRenamed(this, 'remote', 'stored')
+      this.#tell({ kind: 'rotated', session: this.info(), side: 'remote', old: eidToDid(before), new: eidToDid(rotation.new) })
+    } catch (error) {
+      if (error instanceof ProtocolError) epoch.abort('violation', error)
+      throw error
+    }
+  }
+
   // ── upkeep ──
 
   #touch(): void {
@@ -801,6 +896,11 @@ export class DurableSession implements Session, EpochOwner {
     if (this.#closeWanted === undefined || this.#end !== undefined || this.#epoch?.isOpen !== true) return
     this.#state = 'closing'
     if (this.#pending.size === 0 && !this.#flushing) this.#epoch.close(this.#closeWanted)
+  }
+
+  breach(error: ProtocolError): void {
+    this.#log.warn({ field: error.field, error: error.message }, 'the peer went over the contract')
+    this.#epoch?.abort('contract', error)
   }
 
   /** Breaks off: tells the peer why, in one TEARDOWN, and ends. */
@@ -867,12 +967,19 @@ export class DurableSession implements Session, EpochOwner {
   }
 }
 
-function meterOf({ record, clock, held }: DurableSessionInit): ContractMeter | undefined {
+function meterOf({ record, clock, held }: DurableSessionInit, now: () => SessionRecord): ContractMeter | undefined {
   if (record.sfc === undefined) return undefined
   const totals = held?.totals
   return new ContractMeter({
     block: decodeSfc(record.sfc),
-    eids: { sent: record.local, received: record.remote },
+    eids: {
+      get sent() {
+        return now().local
+      },
+      get received() {
+        return now().remote
+      }
+    },
     nowMs: clock.monotonicMs(),
     ageMs: Math.max(0, clock.nowMs() - record.openedAtMs),
     start: held === undefined ? 'new' : 'resumed',

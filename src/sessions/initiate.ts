@@ -1,4 +1,4 @@
-import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import type { CryptoProvider, Signer } from '../../protocol/crypto/provider.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
 import { judgeOffer } from '../../protocol/session/contract-policy.ts'
@@ -9,7 +9,6 @@ import { FRAME } from '../../protocol/session/header.ts'
 import { Initiator, type InitiatorStep } from '../../protocol/session/initiator.ts'
 import { decodeSfc, type SfcBlock } from '../../protocol/session/sfc.ts'
 import { RookeryError } from '../errors.ts'
-import type { LocalAgent } from '../identity/agent.ts'
 import type { ByteStream } from '../net/byte-stream.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Random } from '../platform/random.ts'
@@ -56,13 +55,13 @@ type Event = { kind: 'frame'; frame: Uint8Array } | { kind: 'wake' } | { kind: '
 export async function initiate(
   { crypto, clock, random, self }: InitiateComponents,
   stream: ByteStream,
-  from: LocalAgent,
+  { signer }: { signer: Signer },
   to: Eid,
   { signal, resume, needs }: { signal: AbortSignal; resume?: ResumePurpose | undefined; needs?: Partial<SfcBlock> | undefined }
 ): Promise<Initiated> {
   const machine = new Initiator({
     crypto,
-    local: from.signer,
+    local: signer,
     remoteEid: to,
     peers: peerIds(self, stream.connection, 'initiator'),
     flags: resume !== undefined ? resume.flags | FLAG.RESUME : needs === undefined ? 0 : FLAG.SFC,

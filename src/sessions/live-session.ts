@@ -1,4 +1,4 @@
-import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import type { CryptoProvider, Signer } from '../../protocol/crypto/provider.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import type { StreamTimes } from '../../protocol/session/closing.ts'
 import type { ContractMeter } from '../../protocol/session/contract.ts'
@@ -65,6 +65,8 @@ export interface LiveSessionInit {
   clock: Clock
   logger: Logger
   local: LocalAgent
+  /** of the EID that this exchange was made with */
+  signer: Signer
   established: Established
   /** what earlier epochs left; in a new session what the handshake made */
   carried: (established: Established) => CarriedState<ItemTag>
@@ -130,7 +132,7 @@ export class LiveSession {
       established: init.established,
       carried: init.carried(init.established),
       ...(init.contract === undefined ? {} : { contract: init.contract }),
-      signer: init.local.signer,
+      signer: init.signer,
       nowMs: init.clock.monotonicMs(),
       ...(init.times === undefined ? {} : { times: init.times })
     })

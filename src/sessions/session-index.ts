@@ -1,22 +1,23 @@
 import { toHex } from '../../protocol/bytes.ts'
-import { type Eid, eidHex } from '../../protocol/identity/eid.ts'
+import { type Eid, type EidHex, eidHex } from '../../protocol/identity/eid.ts'
 import { decodeSfc } from '../../protocol/session/sfc.ts'
 import type { DurableSession } from './durable-session.ts'
 import type { SessionRecord } from './session-record.ts'
 
-/** Two EIDs, the local one first. */
+/** The first EID of a local agent, and the one that a remote agent has now. */
 export type PairKey = string
 
-export function pairKey(local: Eid, remote: Eid): PairKey {
-  return eidHex(local) + eidHex(remote)
+export function pairKey(home: EidHex, remote: Eid): PairKey {
+  return home + eidHex(remote)
 }
 
 /** What is in memory of every session, also of those that only the disk holds: some 300 bytes. */
 export interface IndexEntry {
   readonly id: string
-  readonly pair: PairKey
-  readonly local: Eid
-  readonly remote: Eid
+  pair: PairKey
+  /** as the peer knows us: the EID before, until it has acknowledged a rotation */
+  local: Eid
+  remote: Eid
   readonly flags: number
   /** the contract block, byte for byte */
   readonly sfc: Uint8Array | undefined
@@ -38,9 +39,8 @@ export class SessionIndex {
     return this.#byId.size
   }
 
-  add({ sid, local, remote, flags, sfc, openedAtMs, activeAtMs }: SessionRecord, loaded?: DurableSession): IndexEntry {
+  add({ sid, local, remote, flags, sfc, openedAtMs, activeAtMs }: SessionRecord, pair: PairKey, loaded?: DurableSession): IndexEntry {
     const id = toHex(sid)
-    const pair = pairKey(local, remote)
     const expiresAtMs = sfc === undefined ? undefined : openedAtMs + decodeSfc(sfc).sessionSecondsMax * 1_000
     const entry: IndexEntry = {
       id,
@@ -58,6 +58,13 @@ export class SessionIndex {
     this.#byId.set(id, entry)
     this.#byPair.set(pair, entry)
     return entry
+  }
+
+  /** One of the two goes by another EID. */
+  rename(entry: IndexEntry, now: { local: Eid; remote: Eid; pair: PairKey }): void {
+    if (this.#byPair.get(entry.pair) === entry) this.#byPair.delete(entry.pair)
+    Object.assign(entry, now)
+    this.#byPair.set(entry.pair, entry)
   }
 
   remove(id: string): void {

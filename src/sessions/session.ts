@@ -1,3 +1,4 @@
+import type { ProtocolError } from '../../protocol/errors.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
 import type { ContractMeter } from '../../protocol/session/contract.ts'
 import type { SfcBlock } from '../../protocol/session/sfc.ts'
@@ -60,6 +61,8 @@ export type SessionEvent = { session: SessionInfo } & (
   | { kind: 'disconnected'; reason: string }
   /** one of the two lost what it had, or another history than the other holds: the session is over on both sides */
   | { kind: 'diverged'; reason: string; by: 'local' | 'peer'; error?: string }
+  /** one of the two has another EID from here on; `remote`: by a certificate that both its keys signed */
+  | { kind: 'rotated'; side: 'local' | 'remote'; old: string; new: string }
   | { kind: 'ended'; reason: string; by: 'local' | 'peer'; error?: string }
   /** transactions `from` to `to` are lost to the side that came back without them; `bytes`: the state that takes their place */
   | { kind: 'gap'; direction: 'sent' | 'received'; from: bigint; to: bigint; bytes?: Uint8Array }
@@ -73,6 +76,7 @@ export type SnapshotSource = (session: Session) => Promise<Uint8Array>
 /** A Persistent State Session (wire.md §6) between one of our agents and a remote one. */
 export interface Session {
   readonly local: LocalAgent
+  /** changes when the peer rotates */
   readonly remote: Eid
   info(): SessionInfo
   /**
@@ -102,6 +106,8 @@ export interface Session {
   details(): Promise<SessionDetails>
   /** What the session is held to; what lasts beyond an item (tasks, stored objects, ESE values) is reported here. Undefined in a plain session. */
   readonly contract: ContractMeter | undefined
+  /** The peer went over the contract in what lasts beyond an item: the session is closed with CONTRACT, here and there. */
+  breach(error: ProtocolError): void
   /**
    * A channel's inbound items, one at a time, in place of a handler: an item counts as handled, and a durable one is acknowledged, when the next is
    * asked for or the loop is left. Ends with the session.
@@ -142,5 +148,14 @@ export interface SessionManager {
   locatorSeen(remote: Eid, address: PeerAddress): void
   /** Called for every session that reaches ESTABLISHED, either role, before its first item is handed over: register channels here. */
   onSession(listener: (session: Session) => void): void
+  /**
+   * The agent has another EID: every session that knows it by an older one, parked ones included, is sent the certificates, once. Resolves when they
+   * are journaled; call it again after a restart.
+   */
+  rotated(agent: LocalAgent): Promise<void>
+  /** EIDs that the agent had and that some session still goes by */
+  unsettled(agent: LocalAgent): Eid[]
+  /** A session has acknowledged a rotation of the agent, on disk too, or has ended. */
+  onSettled(listener: (agent: LocalAgent) => void): void
   stop(): Promise<void>
 }

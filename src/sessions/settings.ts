@@ -1,5 +1,6 @@
-import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import type { CryptoProvider, Signer } from '../../protocol/crypto/provider.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
+import type { Rotation } from '../../protocol/identity/rotation.ts'
 import type { StreamTimes } from '../../protocol/session/closing.ts'
 import type { SfcBlock } from '../../protocol/session/sfc.ts'
 import type { TeardownReason } from '../../protocol/session/teardown.ts'
@@ -15,6 +16,18 @@ import type { SourceLimitsInit } from './source-limits.ts'
 export interface SessionAgents {
   byEid(eid: Eid): LocalAgent | undefined
   list(): readonly LocalAgent[]
+  /** The agent that has or had this EID. Absent: agents keep theirs */
+  ofAnyEid?(eid: Eid): RotatingAgent | undefined
+  /** what a caller may mean: the agents as they are, and as they were while those secrets are kept */
+  identities?(): Iterable<Signer>
+}
+
+/** A local agent whose EID may change. */
+export interface RotatingAgent extends LocalAgent {
+  /** oldest first */
+  readonly former: readonly { readonly eid: Eid; readonly retiring?: { readonly certificate: Uint8Array } }[]
+  /** signs as it is or was under this EID, while that secret is kept */
+  signerOf(eid: Eid): Signer | undefined
 }
 
 /** Who may hold a session with one of our agents; asked when the caller has proved its EID. */
@@ -30,6 +43,8 @@ export interface SessionManagerComponents {
   /** sessions, journals and receive positions live here */
   store: Store
   policy?: SessionPolicy
+  /** told of each certificate that a peer proved itself by, before it takes effect; must bear the same one twice */
+  rotated?: (certificate: Uint8Array, rotation: Rotation) => Promise<void>
   /** where a remote agent is now; asked before a session is taken up again; `fresh`: what was known before did not do. Absent: where it was reached last */
   locate?: (remote: Eid, options: { signal: AbortSignal; fresh: boolean }) => Promise<PeerAddress>
   /** the state that takes the place of what a peer lost and the journal no longer holds; default: none */
