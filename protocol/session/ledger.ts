@@ -14,6 +14,8 @@ export interface Known {
   readonly digest: Uint8Array
   /** its effect is on disk; else a handler is still at it */
   synced: boolean
+  /** it lies beyond its channel's head, so the peer sends it again; what lies below is told in READY and does not come again */
+  comesAgain: boolean
 }
 
 /**
@@ -92,13 +94,13 @@ export class ReceiveLedger {
     if (head.seq > 0n) this.#heads.set(channel, head)
   }
 
-  /** What was met beyond the run and its heads: it will come again, and must not be handed over again. */
+  /** What was met beyond the run: it must not be handed over again. */
   known(): Map<bigint, Known> {
     const known = new Map<bigint, Known>()
     for (const [seq, { channel, digest }] of this.#beyond) {
-      if (seq > (this.#heads.get(channel)?.seq ?? 0n)) known.set(seq, { digest, synced: true })
+      known.set(seq, { digest, synced: true, comesAgain: seq > (this.#heads.get(channel)?.seq ?? 0n) })
     }
-    for (const [seq, { digest }] of this.#inHand) known.set(seq, { digest, synced: false })
+    for (const [seq, { digest }] of this.#inHand) known.set(seq, { digest, synced: false, comesAgain: true })
     return known
   }
 

@@ -75,7 +75,14 @@ export class ReceiveSide {
     this.#run = start
     this.#acked = start.seq
     this.#heads = new Map(heads)
-    this.#known = resumed?.known ?? new Map()
+    this.#known = new Map()
+    for (const [seq, held] of resumed?.known ?? []) {
+      if (held.comesAgain) this.#known.set(seq, { ...held })
+      else {
+        this.#ahead.set(seq, held.digest)
+        this.#synced.add(seq)
+      }
+    }
     this.#snapshot = resumed === undefined ? 'over' : 'allowed'
   }
 
@@ -134,6 +141,7 @@ export class ReceiveSide {
     const last = seq - 1n
     this.#claimRecord(last, record.hash)
     this.#advance()
+    this.#moveAcked()
     return arrived
   }
 
@@ -171,6 +179,7 @@ export class ReceiveSide {
       this.#ahead.clear()
       this.#claims.clear()
       this.#known.clear()
+      this.#synced.clear()
       this.#snapshot = parts
     } else if (typeof this.#snapshot === 'object') this.#snapshot.add(item.payload)
     else throw new ProtocolError('OUT_OF_ORDER', 'a snapshot that nothing asked for', { field: 'kind' })
@@ -186,7 +195,12 @@ export class ReceiveSide {
   /** The snapshot was applied and synced. */
   snapshotSynced(last: bigint): void {
     if (last > this.#acked) this.#acked = last
-    while (this.#synced.delete(this.#acked + 1n)) this.#acked += 1n
+    this.#moveAcked()
+  }
+
+  /** What is synced without a gap may be acknowledged; a transaction that is known to be synced moves it as it comes again. */
+  #moveAcked(): void {
+    while (this.#acked < this.#run.seq && this.#synced.delete(this.#acked + 1n)) this.#acked += 1n
   }
 
   #claimRecord(last: bigint, hash: Uint8Array): void {
@@ -285,7 +299,7 @@ export class ReceiveSide {
     }
     this.#synced.add(seq)
     const before = this.#acked
-    while (this.#synced.delete(this.#acked + 1n)) this.#acked += 1n
+    this.#moveAcked()
     return this.#acked !== before
   }
 
