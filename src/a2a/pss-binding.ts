@@ -1,6 +1,7 @@
 import { JsonRpcTransportHandler, ServerCallContext } from '@a2a-js/sdk/server'
 import { utf8 } from '../../protocol/bytes.ts'
 import { refusalRpcError } from '../../protocol/delivery/refusals.ts'
+import type { ProtocolError } from '../../protocol/errors.ts'
 import { eidHex } from '../../protocol/identity/eid.ts'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -12,6 +13,7 @@ import { A2aError, fromRemoteError, toA2aError } from './a2a-error.ts'
 import { principalOf } from './bearer.ts'
 import { checkEnvelope, errorResponse, idOf, isObject, type JsonRpcId, type JsonRpcResponse, parseJson } from './json-rpc.ts'
 import { DeliveryRefused, type LocalA2a } from './local-a2a.ts'
+import { createsTask, OpenTasks } from './open-tasks.ts'
 import { checkMethod, checkParams, checkTenant } from './params.ts'
 import { Caller } from './request-handler.ts'
 import { checkVersion, readServiceParameters, type ServiceParameters } from './service-parameters.ts'
@@ -81,6 +83,9 @@ export class A2aChannel {
   readonly #atWork = new Set<JsonRpcId>()
   /** makes ids of this process differ from those of an earlier one, whose late answers may still come */
   #idPrefix: string | undefined
+  /** tasks of ours at the peer, and of the peer here, where a contract bounds them */
+  readonly #openThere: OpenTasks | undefined
+  readonly #openHere: OpenTasks | undefined
   #local: LocalA2a | undefined
   #nextId = 1
   #serving = 0
@@ -91,6 +96,9 @@ export class A2aChannel {
     this.#session = session
     this.#clock = clock
     this.#logger = logger
+    const { contract } = session
+    this.#openThere = contract === undefined ? undefined : new OpenTasks(contract, 'sent')
+    this.#openHere = contract === undefined ? undefined : new OpenTasks(contract, 'received')
     session.onChannel(A2A_CHANNEL, (item) => this.#take(item))
     session.onResumed?.(() => this.#askAgain())
     void session.closed.then(({ reason }) => {
@@ -119,6 +127,24 @@ export class A2aChannel {
     if (this.#pending.size >= REQUESTS_PENDING_MAX) {
       throw new A2aError('RATE_LIMITED', `${REQUESTS_PENDING_MAX} requests to this agent wait for an answer`, { retryAfterSec: 1 })
     }
+    const counted = createsTask(method, params) ? this.#openThere : undefined
+    const breach = counted?.begin()
+    if (breach !== undefined) throw overContract(breach)
+    let result: Json | undefined
+    try {
+      result = await this.#exchange(method, params, options)
+      return result
+    } finally {
+      counted?.answered(result)
+      this.#openThere?.seen(result)
+    }
+  }
+
+  async #exchange(
+    method: string,
+    params: JsonObject,
+    options: { parameters: ServiceParameters; timeoutMs: number; signal?: AbortSignal }
+  ): Promise<Json> {
     const id = this.#id()
     const payload = utf8(
       JSON.stringify({ jsonrpc: '2.0', id, method, params, [SERVICE_PARAMETERS_MEMBER]: writeParameters(options.parameters) })
@@ -154,7 +180,8 @@ export class A2aChannel {
   /** The peer's process may be another one than took our requests: under the same id it answers, or finds that it is at work. */
   #askAgain(): void {
     for (const { payload, acknowledged } of this.#pending.values()) {
-      if (acknowledged) this.#session.send(A2A_CHANNEL, A2A_KIND, payload).catch((err) => this.#logger.debug({ err }, 'asking again failed'))
+      if (acknowledged)
+        this.#session.send(A2A_CHANNEL, A2A_KIND, payload).catch((err) => this.#logger.debug({ err }, 'asking again failed'))
     }
   }
 
@@ -189,6 +216,8 @@ export class A2aChannel {
 
   async #respond(body: Json, durably: { onDurable: () => void; alongside: () => readonly WriteOp[] }): Promise<JsonRpcResponse> {
     const id = idOf(body)
+    let counted: OpenTasks | undefined
+    let result: Json | undefined
     try {
       const request = checkEnvelope(body)
       const parameters = readParameters((body as JsonObject)[SERVICE_PARAMETERS_MEMBER])
@@ -206,10 +235,19 @@ export class A2aChannel {
         retryAfterSec
       }))
       const caller = new Caller({ principal, door: 'a2a-pss', params: request.params, wait, signal: this.#ended.signal, ...durably })
+      if (createsTask(method, request.params) && this.#openHere !== undefined) {
+        const breach = this.#openHere.begin()
+        if (breach !== undefined) {
+          this.#session.breach(breach)
+          throw overContract(breach)
+        }
+        counted = this.#openHere
+      }
       const handler = new JsonRpcTransportHandler(this.#local.handler(agent))
       const context = new ServerCallContext({ user: caller, requestedVersion: parameters.version })
       const response = await handler.handle({ jsonrpc: '2.0', id, method, params: request.params }, context)
       if (caller.refused !== undefined) throw caller.refused
+      result = (response as { result?: Json }).result
       return response as JsonRpcResponse
     } catch (err) {
       if (err instanceof DeliveryRefused) {
@@ -221,6 +259,11 @@ export class A2aChannel {
         this.#logger.error({ err: error.cause ?? err }, 'an A2A request of a session failed')
       }
       return errorResponse(id, error)
+    } finally {
+      const goesOn = counted?.answered(result)
+      if (goesOn !== undefined) {
+        this.#local?.ended(goesOn, () => counted?.ended(goesOn)).catch((err) => this.#logger.warn({ err }, 'a task could not be followed'))
+      }
     }
   }
 
@@ -269,6 +312,12 @@ function tooLarge(bytes: number): A2aError {
   return new A2aError('PAYLOAD_TOO_LARGE', `the A2A text is ${bytes} bytes; a session takes ${A2A_TEXT_BYTES_MAX}`, {
     metadata: { bytesMax: String(A2A_TEXT_BYTES_MAX) }
   })
+}
+
+/** Nothing was asked or done. */
+function overContract(breach: ProtocolError): A2aError {
+  const reason = breach.field === 'sfc.scopes' ? 'UNSUPPORTED_OPERATION' : 'RATE_LIMITED'
+  return new A2aError(reason, breach.message, { metadata: { cause: 'CONTRACT_LIMIT', field: breach.field ?? '' } })
 }
 
 /** The session ended first. */

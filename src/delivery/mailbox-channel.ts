@@ -9,6 +9,8 @@ import { ProtocolError } from '../../protocol/errors.ts'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Inbound, Session } from '../sessions/session.ts'
+import { contractLimit } from '../sessions/session-errors.ts'
+import { holdStored } from './stored-under-contract.ts'
 
 /** Deposits of ours that wait for an answer; above it the next is refused here. */
 export const DEPOSITS_PENDING_MAX = 256
@@ -70,7 +72,7 @@ export class MailboxChannel {
 
   /**
    * @throws RookeryError `DEPOSITS_PENDING`, `RECEIPT_TIMEOUT`, `SESSION_LOST` (for the last two the outcome is unknown: send the same bytes
-   * again), what the session's `send` throws; or the signal's reason
+   * again), `CONTRACT_LIMIT`, what the session's `send` throws; or the signal's reason
    */
   async deposit(
     object: Uint8Array,
@@ -84,6 +86,8 @@ export class MailboxChannel {
         remedy: 'wait for them, then send again'
       })
     }
+    const room = holdStored(this.#session, 'sent', object, this.#clock)
+    if (room.breach !== undefined) throw contractLimit(room.breach)
     const request = this.#request()
     const bytes = encodeMailboxMessage({ type: 'deposit', request, object })
     const { promise, resolve, reject } = Promise.withResolvers<MailboxAnswer>()
@@ -103,7 +107,9 @@ export class MailboxChannel {
       pending.acknowledged = true
     }, reject)
     try {
-      return await promise
+      const answer = await promise
+      if (answer.type === 'refusal') room.release()
+      return answer
     } finally {
       cancel()
       signal?.removeEventListener('abort', aborted)
@@ -139,10 +145,16 @@ export class MailboxChannel {
       return pending.resolve(message)
     }
     if (this.#answers.size >= ANSWERS_PENDING_MAX) await Promise.race(this.#answers)
+    const room = holdStored(this.#session, 'received', message.object, this.#clock)
+    if (room.breach !== undefined) {
+      this.#session.breach(room.breach)
+      return await new Promise<never>(() => {}) // nothing of it is stored, so it is never acknowledged
+    }
     const answer: Answer =
       this.#handler === undefined
         ? { type: 'refusal', code: 'not-keeping', nowMs: this.#clock.nowMs() }
         : await this.#handler(message.object)
+    if (answer.type === 'refusal') room.release()
     this.#answer({ ...answer, request: message.request })
   }
 

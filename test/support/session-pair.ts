@@ -47,6 +47,8 @@ export class PairedSession implements Session {
 
   readonly contract = undefined
 
+  breach(): void {}
+
   details(): Promise<SessionDetails> {
     throw new Error('a paired session has no facts')
   }

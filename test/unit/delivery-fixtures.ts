@@ -193,6 +193,7 @@ export function sessionPair(a: LocalAgent, b: LocalAgent) {
       close: async () => ends.resolve({ reason: 'closed' }),
       closed: ends.promise,
       contract: undefined,
+      breach: () => {},
       details: () => Promise.reject(new Error('a fake session has no facts')),
       items: (channel) => channelItems(end.session, channel),
       onEvent: () => () => {},
