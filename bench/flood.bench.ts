@@ -8,7 +8,7 @@ const MIB = 1_048_576
 const INITS = 100_000
 const CONNECTIONS = 50
 /** the first flood compiles the code and fills allocators and pools; what stays after the second is what INITs leave behind */
-const WARM_INITS = 25_000
+const WARM_INITS = 10_000
 
 const isPinned = canPin()
 const loadBefore = loadavg()
