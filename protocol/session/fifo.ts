@@ -41,6 +41,12 @@ export class Fifo<V> {
     return this.length === 0 ? undefined : this.#items.pop()
   }
 
+  /** Keeps, in their order, the items for which `keep` holds. */
+  retain(keep: (item: V) => boolean): void {
+    this.#items = this.#items.slice(this.#start).filter(keep)
+    this.#start = 0
+  }
+
   clear(): void {
     this.#items = []
     this.#start = 0

@@ -11,7 +11,8 @@ import { encodeSnapshot } from './snapshot.ts'
 export interface Outgoing<T> {
   readonly kind: number
   readonly channel: number
-  readonly payload: Uint8Array
+  /** emptied when the item is cancelled */
+  payload: Uint8Array
   readonly tag: T
   /** `sent`: it left at least once in some epoch */
   state: 'waiting' | 'sent' | 'cancelled'

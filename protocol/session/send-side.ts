@@ -19,6 +19,10 @@ export interface Packed<T> {
   unnumbered: Outgoing<T>[]
 }
 
+/** Cancelled items of a channel that may wait among the others before they are cleared out. */
+const CANCELLED_KEPT = 32
+const NOTHING = new Uint8Array(0)
+
 interface Waiting<T> {
   item: Outgoing<T>
   /** transactions only */
@@ -30,6 +34,8 @@ interface Waiting<T> {
 interface Channel<T> {
   waiting: Fifo<Waiting<T>>
   credit: SendCredit
+  /** cancelled items among those that wait; never many more than the others */
+  cancelled: number
 }
 
 /** What a contract's rate lets out. */
@@ -100,7 +106,7 @@ export class SendSide<T> {
       if (this.#channels.size === CHANNELS_MAX) {
         throw new ProtocolError('RANGE', `a session has at most ${CHANNELS_MAX} channels`, { field: 'channel' })
       }
-      channel = { waiting: new Fifo(), credit: new SendCredit(this.#grantedAhead.get(number)) }
+      channel = { waiting: new Fifo(), credit: new SendCredit(this.#grantedAhead.get(number)), cancelled: 0 }
       this.#grantedAhead.delete(number)
       this.#channels.set(number, channel)
     }
@@ -125,6 +131,17 @@ export class SendSide<T> {
     if (isTransaction(kind)) this.enqueue(this.#journal.append(item), 'unreserved')
     else waiting.push({ item, entry: undefined, reserved: false })
     return item
+  }
+
+  /** A live item that still waits never leaves; what it held is let go of, however long the items before it wait. */
+  cancel(item: Outgoing<T>): void {
+    item.state = 'cancelled'
+    item.payload = NOTHING
+    const channel = this.#channel(item.channel)
+    channel.cancelled += 1
+    if (channel.cancelled <= CANCELLED_KEPT || channel.cancelled * 2 <= channel.waiting.length) return
+    channel.waiting.retain((one) => one.item.state !== 'cancelled')
+    channel.cancelled = 0
   }
 
   /**
@@ -156,6 +173,7 @@ export class SendSide<T> {
     let next = channel.waiting.first()
     while (next !== undefined && this.#isPast(next)) {
       channel.waiting.shift()
+      if (next.item.state === 'cancelled') channel.cancelled -= 1
       next = channel.waiting.first()
     }
     if (next === undefined) return undefined

@@ -237,7 +237,7 @@ export class SessionStream<T> {
   /** @returns true when the item had not left yet and now never will */
   cancel(item: Outgoing<T>): boolean {
     if (item.state !== 'waiting') return item.state === 'cancelled'
-    item.state = 'cancelled'
+    this.#send.cancel(item)
     return true
   }
 

@@ -39,6 +39,10 @@ export const UNSERVED_BYTES_MAX = 1_048_576
 const HOUSEKEEPING_MS = 1_000
 const HOUSEKEEPING_ITEMS = 256
 
+/** Cancelled items that may wait among the others before they are cleared out. */
+const CANCELLED_KEPT = 32
+const NOTHING = new Uint8Array(0)
+
 type Handler = (item: Inbound) => Promise<void>
 type Delivered = { epoch: LiveSession; effect: DeliverEffect }
 
@@ -48,6 +52,7 @@ interface Pending {
   payload: Uint8Array
   tag: JournalTag
   cancelled: boolean
+  numbered: boolean
 }
 
 export interface DurableSessionInit {
@@ -106,6 +111,8 @@ export class DurableSession implements Session, EpochOwner {
   #flushing = false
   /** commits of this session under way */
   readonly #writing = new Set<Promise<void>>()
+  /** cancelled items among those that wait for their number; never many more than the others */
+  #cancelled = 0
   #droppedTx: bigint[] = []
   #compactedRx: bigint
   #cancelHousekeeping: (() => void) | undefined
@@ -420,7 +427,8 @@ export class DurableSession implements Session, EpochOwner {
 
   #returnPending(reason: string): void {
     for (const waiting of this.#pending.values()) {
-      for (const { tag, payload } of waiting) {
+      for (const { tag, payload, cancelled } of waiting) {
+        if (cancelled) continue
         this.#sendItems -= 1
         this.#sendBytes -= payload.length
         tag.reject(neverSent(reason))
@@ -448,7 +456,7 @@ export class DurableSession implements Session, EpochOwner {
     const cancel = isTransaction(kind) ? this.#sendDurable(channel, kind, payload, tag) : this.#sendLive(channel, payload, tag)
     if (signal === undefined) return await done.promise
     const aborted = () => {
-      cancel()
+      cancel(signal.reason)
       done.reject(signal.reason)
     }
     signal.addEventListener('abort', aborted, { once: true })
@@ -459,12 +467,15 @@ export class DurableSession implements Session, EpochOwner {
     }
   }
 
-  #sendLive(channel: number, payload: Uint8Array, tag: JournalTag): () => void {
+  #sendLive(channel: number, payload: Uint8Array, tag: JournalTag): (reason: unknown) => void {
     const epoch = this.#epoch
     if (epoch === undefined || !epoch.isOpen) throw neverSent('disconnected')
     const counted = this.#counted(payload.length, tag)
     try {
-      return epoch.queueLive(channel, payload, counted).cancel
+      const { cancel } = epoch.queueLive(channel, payload, counted)
+      return (reason) => {
+        if (cancel()) counted.reject(reason) // else it is on its way, and counts until the transport took it
+      }
     } catch (error) {
       counted.reject(error)
       throw this.#sendError(error, channel)
@@ -496,7 +507,7 @@ export class DurableSession implements Session, EpochOwner {
 
   #sendDurable(channel: number, kind: number, payload: Uint8Array, tag: JournalTag): () => void {
     this.#checkChannel(channel)
-    const pending: Pending = { kind, channel, payload, tag, cancelled: false }
+    const pending: Pending = { kind, channel, payload, tag, cancelled: false, numbered: false }
     this.#sendItems += 1
     this.#sendBytes += payload.length
     const waiting = this.#pending.get(channel) ?? new Fifo<Pending>()
@@ -505,8 +516,24 @@ export class DurableSession implements Session, EpochOwner {
     this.#touch()
     this.#flush()
     if (this.#epoch === undefined) this.#init.onWanted(this)
-    return () => {
-      pending.cancelled = true
+    return () => this.#cancelPending(pending)
+  }
+
+  /** What has no number yet never gets one, and lets go of its room however long others before it wait. */
+  #cancelPending(pending: Pending): void {
+    const waiting = this.#pending.get(pending.channel)
+    if (pending.numbered || pending.cancelled || waiting === undefined) return
+    pending.cancelled = true
+    this.#sendItems -= 1
+    this.#sendBytes -= pending.payload.length
+    pending.payload = NOTHING
+    this.#cancelled += 1
+    this.#flush()
+    if (this.#cancelled <= CANCELLED_KEPT || this.#cancelled * 2 <= this.#sendItems) return
+    this.#cancelled = 0
+    for (const [channel, one] of this.#pending) {
+      one.retain(({ cancelled }) => !cancelled)
+      if (one.length === 0) this.#pending.delete(channel)
     }
   }
 
@@ -612,12 +639,12 @@ export class DurableSession implements Session, EpochOwner {
       for (let first = waiting.first(); first !== undefined; first = waiting.first()) {
         if (first.cancelled) {
           waiting.shift()
-          this.#sendItems -= 1
-          this.#sendBytes -= first.payload.length
+          this.#cancelled = Math.max(0, this.#cancelled - 1)
           continue
         }
         if (epoch !== undefined && !epoch.reserve(channel, first.payload.length)) break
         waiting.shift()
+        first.numbered = true
         taken.push({ pending: first, reserved: epoch })
       }
       if (waiting.length === 0) this.#pending.delete(channel)

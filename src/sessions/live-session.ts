@@ -212,10 +212,10 @@ export class LiveSession {
   // ── sending ──
 
   /** @throws ProtocolError `RANGE` for channel 65, `OUT_OF_ORDER` while closing */
-  queueLive(channel: number, payload: Uint8Array, tag: JournalTag): { cancel: () => void } {
+  queueLive(channel: number, payload: Uint8Array, tag: JournalTag): { cancel: () => boolean } {
     const item = this.#core.queue(channel, ITEM_KINDS.live, payload, tag)
     this.pump()
-    return { cancel: () => void this.#core.cancel(item) }
+    return { cancel: () => this.#core.cancel(item) }
   }
 
   /** Takes window for a transaction that is to be numbered. @throws ProtocolError `RANGE` for channel 65 */
