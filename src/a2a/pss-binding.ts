@@ -2,7 +2,7 @@ import { JsonRpcTransportHandler, ServerCallContext } from '@a2a-js/sdk/server'
 import { utf8 } from '../../protocol/bytes.ts'
 import { refusalRpcError } from '../../protocol/delivery/refusals.ts'
 import type { ProtocolError } from '../../protocol/errors.ts'
-import { eidHex } from '../../protocol/identity/eid.ts'
+import { type EidHex, eidHex } from '../../protocol/identity/eid.ts'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
@@ -68,8 +68,11 @@ export function a2aChannelOf(session: Session, components: { clock: Clock; logge
 }
 
 /** Answers the peer's requests for the session's local agent. Call it for every session before its first item. */
-export function serveA2a(session: Session, components: { local: LocalA2a; clock: Clock; logger: Logger }): void {
-  a2aChannelOf(session, components).serve(components.local)
+export function serveA2a(
+  session: Session,
+  components: { local: LocalA2a; clock: Clock; logger: Logger; rootOf?: (eidHex: EidHex) => EidHex }
+): void {
+  a2aChannelOf(session, components).serve(components.local, components.rootOf)
 }
 
 /** A2A 1.0 JSON-RPC over channel 1 (wire.md §9): one JSON text a transaction, ids unique in each direction. */
@@ -86,7 +89,10 @@ export class A2aChannel {
   /** tasks of ours at the peer, and of the peer here, where a contract bounds them */
   readonly #openThere: OpenTasks | undefined
   readonly #openHere: OpenTasks | undefined
+  /** our requests that may make a task and have no answer; as many as the contract allows tasks at once */
+  readonly #creating = new Set<JsonRpcId>()
   #local: LocalA2a | undefined
+  #rootOf: (eidHex: EidHex) => EidHex = (name) => name
   #nextId = 1
   #serving = 0
   /** items that were no JSON-RPC of ours, or answers nobody waits for */
@@ -108,8 +114,10 @@ export class A2aChannel {
     })
   }
 
-  serve(local: LocalA2a): void {
+  /** @param rootOf - the EID that a caller was first known by here; absent: the one it has */
+  serve(local: LocalA2a, rootOf?: (eidHex: EidHex) => EidHex): void {
     this.#local = local
+    if (rootOf !== undefined) this.#rootOf = rootOf
   }
 
   /**
@@ -127,29 +135,16 @@ export class A2aChannel {
     if (this.#pending.size >= REQUESTS_PENDING_MAX) {
       throw new A2aError('RATE_LIMITED', `${REQUESTS_PENDING_MAX} requests to this agent wait for an answer`, { retryAfterSec: 1 })
     }
-    const counted = createsTask(method, params) ? this.#openThere : undefined
-    const breach = counted?.begin()
-    if (breach !== undefined) throw overContract(breach)
-    let result: Json | undefined
-    try {
-      result = await this.#exchange(method, params, options)
-      return result
-    } finally {
-      counted?.answered(result)
-      this.#openThere?.seen(result)
-    }
-  }
-
-  async #exchange(
-    method: string,
-    params: JsonObject,
-    options: { parameters: ServiceParameters; timeoutMs: number; signal?: AbortSignal }
-  ): Promise<Json> {
     const id = this.#id()
     const payload = utf8(
       JSON.stringify({ jsonrpc: '2.0', id, method, params, [SERVICE_PARAMETERS_MEMBER]: writeParameters(options.parameters) })
     )
     if (payload.length > A2A_TEXT_BYTES_MAX) throw tooLarge(payload.length)
+    if (createsTask(method, params) && this.#openThere !== undefined) {
+      const breach = this.#openThere.begin()
+      if (breach !== undefined) throw overContract(breach)
+      this.#creating.add(id)
+    }
     const { promise, resolve, reject } = Promise.withResolvers<Json>()
     const pending: Pending = { payload, acknowledged: false, resolve, reject }
     this.#pending.set(id, pending)
@@ -160,7 +155,12 @@ export class A2aChannel {
       () => {
         pending.acknowledged = true
       },
-      (err) => reject(err instanceof RookeryError && err.code === 'SESSION_LOST' ? lost(err.message) : err)
+      (err) => {
+        // a caller that went away takes nothing back: the request is journaled
+        if (options.signal?.aborted !== true) this.#created(id, undefined)
+        if (!(err instanceof RookeryError)) reject(err)
+        else reject(err.code === 'SESSION_LOST' ? lost(err.message) : err.code === 'CONTRACT_LIMIT' ? overContract(err) : err)
+      }
     )
     try {
       return await promise
@@ -169,6 +169,11 @@ export class A2aChannel {
       options.signal?.removeEventListener('abort', aborted)
       this.#pending.delete(id)
     }
+  }
+
+  /** A request that may make a task has its answer, be it late; undefined: none, and it made none. */
+  #created(id: JsonRpcId, result: Json | undefined): void {
+    if (this.#creating.delete(id)) this.#openThere?.answered(result)
   }
 
   /** Every request is a transaction, so the number at the start of a process lies above all that earlier ones used for their ids. */
@@ -227,7 +232,7 @@ export class A2aChannel {
       checkTenant(request.params)
       if (this.#local === undefined) throw new A2aError('UNSUPPORTED_OPERATION', 'this session serves no A2A')
       const agent = this.#session.local
-      const principal = principalOf({ eidHex: eidHex(this.#session.remote) })
+      const principal = principalOf(remoteOf(this.#session, this.#rootOf))
       const wait = await this.#local.admit(agent, { principal, method, params: request.params }, async ({ retryAfterSec }) => ({
         reason: 'asleep',
         queued: false,
@@ -275,7 +280,10 @@ export class A2aChannel {
   }
 
   #settle(response: JsonObject): void {
-    const pending = this.#pending.get(idOf(response))
+    const id = idOf(response)
+    this.#created(id, response.result)
+    this.#openThere?.seen(response.result)
+    const pending = this.#pending.get(id)
     if (pending === undefined) this.#ignore()
     else if (isObject(response.error)) pending.reject(new RemoteRefusal(response.error))
     else if (response.error !== undefined) pending.reject(new RemoteRefusal({}))
@@ -315,9 +323,15 @@ function tooLarge(bytes: number): A2aError {
 }
 
 /** Nothing was asked or done. */
-function overContract(breach: ProtocolError): A2aError {
-  const reason = breach.field === 'sfc.scopes' ? 'UNSUPPORTED_OPERATION' : 'RATE_LIMITED'
+function overContract(breach: ProtocolError | RookeryError): A2aError {
+  const { field } = breach
+  const reason = field === 'sfc.scopes' ? 'UNSUPPORTED_OPERATION' : field === 'sfc.payloadBytesMax' ? 'PAYLOAD_TOO_LARGE' : 'RATE_LIMITED'
   return new A2aError(reason, breach.message, { metadata: { cause: 'CONTRACT_LIMIT', field: breach.field ?? '' } })
+}
+
+function remoteOf({ remote }: Session, rootOf: (eidHex: EidHex) => EidHex): { eidHex: EidHex; homeHex: EidHex } {
+  const name = eidHex(remote)
+  return { eidHex: name, homeHex: rootOf(name) }
 }
 
 /** The session ended first. */
