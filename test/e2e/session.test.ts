@@ -1,9 +1,12 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { appendFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { Writable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { main } from '../../src/cli/main.ts'
-import { cleanUp, rookery, type StartedNode, startNode, tempDir } from './cli-fixture.ts'
+import { cleanUp, LAUNCHER, rookery, type StartedNode, startNode, tempDir } from './cli-fixture.ts'
 
 let alice: StartedNode
 let bob: StartedNode
@@ -152,5 +155,19 @@ describe('rookery session', () => {
     expect(lines[0]?.sessions[0]).toMatchObject({ id, state: 'established' })
     expect(lines.at(-1)).toMatchObject({ ended: id })
     expect((await on('session', 'list')).json<unknown[]>()).toEqual([])
+  })
+
+  it('watch waits in a process of its own, and Ctrl-C is its ordinary end', async () => {
+    const child = spawn(process.execPath, [LAUNCHER, 'session', 'watch', '--data', alice.dataDir, '--json'], {
+      stdio: ['ignore', 'pipe', 'pipe']
+    })
+    let stderr = ''
+    child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()))
+    const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+    expect(JSON.parse((await lines.next()).value as string)).toMatchObject({ sessions: [] })
+    const opened = await on('session', 'open', bobDid)
+    expect(JSON.parse((await lines.next()).value as string)).toMatchObject({ sessions: [{ id: opened.json<Details>().id }] })
+    child.kill('SIGINT')
+    expect([(await once(child, 'close'))[0], stderr]).toEqual([0, ''])
   })
 })
