@@ -26,6 +26,18 @@ export { type Clock, ManualClock, systemClock } from './platform/clock.ts'
 export { type Logger, silentLogger } from './platform/logger.ts'
 export { createLogger } from './platform/pino-logger.ts'
 export { type Random, seededRandom, systemRandom } from './platform/random.ts'
+export {
+  type AcceptStreamOptions,
+  acceptStream,
+  BYTE_STREAM_CHANNEL,
+  type ByteReader,
+  type ByteStreamMode,
+  type ByteWriter,
+  type HeldBytes,
+  type OpenStreamOptions,
+  openStream
+} from './sessions/byte-channel.ts'
+export { type Channel, type ChannelOptions, openChannel } from './sessions/channel.ts'
 export type { Inbound, Session, SessionEvent, SessionInfo, SessionManager, SessionOpenOptions } from './sessions/session.ts'
 export type { ChannelDetails, ContractDetails, SessionDetails } from './sessions/session-details.ts'
 export type { FindQuery, FindResult, LocatorView, MemberView, SpaceView } from './spaces/spaces.ts'

@@ -174,7 +174,7 @@ describe('channels over QUIC', () => {
     expect(got.indexOf(0)).toBeGreaterThan(0)
   })
 
-  it('memory stays within the published window while 1 GiB of live messages meets a reader that stands still, then one that reads', async () => {
+  it('memory stays within the published window while up to 1 GiB of live messages meets a reader that stands still, then one that reads', async () => {
     const a = await node(0xa1, 1)
     const reader = await new Peer(0xb2, 'stalled').start()
     const session = (await a.manager.open(agentOf(0xa1), agentOf(0xb2).eid, reader.address)) as DurableSession
@@ -208,7 +208,8 @@ describe('channels over QUIC', () => {
     await flood
     await channel.end()
     await reader.until((report): report is ChannelReport & { kind: 'done' } => report.kind === 'done')
-    expect(memory().received).toBe(sent)
+    expect(memory().received).toBeGreaterThanOrEqual(sent)
+    expect(memory().received).toBeLessThanOrEqual(sent + writers.length * chunk.length) // at the limit a message may be on its way
     expect(sent).toBeGreaterThan(64 * MIB)
     const peerMost = Math.max(...reader.reports.filter(isMemory).map(({ rssBytes }) => rssBytes))
     expect(peerMost - peerBefore).toBeLessThan(192 * MIB)
