@@ -1,6 +1,8 @@
 import type { AbstractLevel } from 'abstract-level'
+import { equals, fromHex } from '../protocol/bytes.ts'
 import type { CryptoProvider } from '../protocol/crypto/provider.ts'
-import type { EidHex } from '../protocol/identity/eid.ts'
+import { type Eid, type EidHex, eid } from '../protocol/identity/eid.ts'
+import type { Rotation } from '../protocol/identity/rotation.ts'
 import { helloControl } from './api/control-client.ts'
 import { parseConfig } from './config/load.ts'
 import { type Config, type ConfigInput, DEFAULT_P2P_PORT } from './config/schema.ts'
@@ -19,6 +21,7 @@ import { LocalStakeLedger, type StakeLedger } from './evidence/stake-ledger.ts'
 import { AgentFiles, AgentMemory, type AgentStorage } from './identity/agent-file.ts'
 import { Agents } from './identity/agents.ts'
 import { loadNodeKey, type NodeKey, nodeKeyOf } from './identity/node-key.ts'
+import { Successions } from './identity/successions.ts'
 import { createHost, type HostInit } from './net/create-host.ts'
 import type { Host } from './net/host.ts'
 import type { Traffic } from './net/traffic.ts'
@@ -114,7 +117,8 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const clockGuard = await ClockGuard.open(components)
   const replay = await ReplayCache.open(components)
   const bounds: QueueBounds = config.queue
-  const queue = await LevelAsleepQueue.open({ ...components, clockGuard }, { bounds: () => bounds })
+  const successions = await Successions.open(components)
+  const queue = await LevelAsleepQueue.open({ ...components, clockGuard }, { bounds: () => bounds, homeOf: (hex) => agents.homeOf(hex) })
   const outgoing = await OutgoingObjects.open(components)
   const todos = await createTodos(components)
   closing.push('todos', 500, () => todos.stop())
@@ -122,7 +126,12 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
 
   const ports = new PortMemory(store)
   const ledger = overrides.ledger ?? new LocalStakeLedger(store)
-  const evidence = await createEvidence({ ...components, ledger, agents: () => agents.list() })
+  const evidence = await createEvidence({
+    ...components,
+    ledger,
+    agents: () => agents.list(),
+    predecessors: (eid) => successions.predecessors(eid)
+  })
   const host = await openHost(config, overrides, { ...components, evidence }, { key, ports })
   closing.push('host', 1_500, () => host.stop())
   go()
@@ -134,13 +143,22 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   closing.push('registry', 500, () => registry.stop())
   closing.push('evidence', 500, () => evidence.stop())
   evidence.begin(registry)
-  const own = (hex: EidHex) => agents.list().find((agent) => agent.eidHex === hex)
-  const locators = await createLocators({ ...components, host, agents: own, evidence }, { network: config.network })
+  const own = (hex: EidHex) => agents.asEid(eid(fromHex(hex)))
+  const newest = (of: Eid) => agents.ofAnyEid(of)?.eid ?? successions.newest(of)
+  const successor = (of: Eid) => {
+    const now = newest(of)
+    return equals(now, of) ? undefined : now
+  }
+  const locators = await createLocators({ ...components, host, agents: own, evidence, successor }, { network: config.network })
   closing.push('locators', 500, () => locators.stop({ withdraw: 'no' }))
   const spaces = await createSpaces({ ...components, host, registry, agents: own }, { network: config.network })
   closing.push('spaces', 1_500, () => spaces.stop({ withdraw: overrides.records === 'leave' ? 'no' : 'yes' }))
   const locate: SessionManagerComponents['locate'] = async (eid, options) => (await locators.resolve(eid, options)).address
-  const manager = await createSessionManager({ ...components, host, agents, policy: evidence.policy, locate }, sessionsOf(config))
+  const rotated = async (certificate: Uint8Array, rotation: Rotation) => {
+    await successions.note(rotation)
+    await evidence.onRotation(certificate)
+  }
+  const manager = await createSessionManager({ ...components, host, agents, policy: evidence.policy, locate, rotated }, sessionsOf(config))
   locators.onNewer((eid, { address }) => manager.locatorSeen(eid, address))
   closing.push('sessions', 1_000, () => manager.stop())
   const sessions = guardedSessions(manager, evidence)
@@ -157,6 +175,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     spaces,
     sessions,
     evidence,
+    successions,
     todos,
     queue,
     clockGuard,

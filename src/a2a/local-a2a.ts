@@ -1,7 +1,7 @@
 import type { A2ARequestHandler } from '@a2a-js/sdk/server'
 import type { Reachability } from '../../protocol/delivery/reachability.ts'
 import type { Refusal } from '../../protocol/delivery/refusals.ts'
-import type { LocalAgent } from '../identity/agent.ts'
+import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import { stateClass } from '../tasks/states.ts'
 import type { JsonObject, Principal, Todo, Todos } from '../tasks/todo.ts'
@@ -76,7 +76,7 @@ export class LocalA2a {
       return 'settled'
     }
     const message = call.params.message as JsonObject
-    if ((await this.#options.todos.ofMessage({ agent: agent.eidHex, caller: call.principal, message })) !== undefined) return 'now'
+    if ((await this.#options.todos.ofMessage({ agent: homeOf(agent), caller: call.principal, message })) !== undefined) return 'now'
     if (reachability.queues) throw new DeliveryRefused(await keep(reachability))
     throw new DeliveryRefused({ reason: 'asleep', queued: false, retryAfterSec: reachability.retryAfterSec })
   }

@@ -10,7 +10,7 @@ import type {
   Task
 } from '@a2a-js/sdk'
 import type { A2ARequestHandler, ServerCallContext, User } from '@a2a-js/sdk/server'
-import type { LocalAgent } from '../identity/agent.ts'
+import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { WriteOp } from '../store/store.ts'
 import { stateClass } from '../tasks/states.ts'
@@ -92,7 +92,7 @@ export function createRequestHandler(options: RequestHandlerOptions): A2ARequest
   /** A task that is missing, another caller's or another agent's gives one answer (F022). */
   const own = async (caller: Caller, id: string): Promise<Todo> => {
     const todo = await todos.get(id)
-    if (todo === undefined || todo.caller !== caller.principal.id || todo.agent !== agent.eidHex) throw taskNotFound()
+    if (todo === undefined || todo.caller !== caller.principal.id || todo.agent !== homeOf(agent)) throw taskNotFound()
     return todo
   }
 
@@ -125,7 +125,7 @@ export function createRequestHandler(options: RequestHandlerOptions): A2ARequest
         const message = caller.params.message as JsonObject
         const configuration = (caller.params.configuration ?? {}) as JsonObject
         const { principal, door } = caller
-        const { todo } = await todos.create({ agent: agent.eidHex, caller: principal, message, door, alongside: caller.alongside() })
+        const { todo } = await todos.create({ agent: homeOf(agent), caller: principal, message, door, alongside: caller.alongside() })
         caller.onDurable()
         const waits = caller.wait === 'settled' && configuration.returnImmediately !== true && stateClass(todo.state) === 'active'
         const shown = waits ? await settled(options, todo, caller.signal) : todo
@@ -179,7 +179,7 @@ async function listTasks({ agent, todos }: RequestHandlerOptions, caller: Caller
     (typeof contextId !== 'string' || contextId === '' || todo.contextId === contextId) &&
     (typeof status !== 'string' || shownState(todo) === status) &&
     todo.changedAtMs >= afterMs
-  const filter = { agent: agent.eidHex, caller: caller.principal.id }
+  const filter = { agent: homeOf(agent), caller: caller.principal.id }
   const view = { historyLength: count(historyLength), artifacts: includeArtifacts === true ? 'with' : 'without' } as const
 
   const tasks: Task[] = []

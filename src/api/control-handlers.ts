@@ -3,6 +3,7 @@ import { eidFromDid, eidToDid, eid as toEid } from '../../protocol/identity/eid.
 import { taskJson } from '../a2a/projection.ts'
 import { needsOf } from '../config/contract.ts'
 import { RookeryError } from '../errors.ts'
+import { homeOf } from '../identity/agent.ts'
 import type { RookeryNode } from '../rookery-node.ts'
 import type { PublishOptions } from '../spaces/spaces.ts'
 import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
@@ -32,6 +33,11 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
       return await agentView(node, await node.addAgent(params, options(context)))
     },
     'agent.list': () => Promise.all(node.agents.list().map((agent) => agentView(node, agent))),
+    async 'agent.rotate'({ name }, context) {
+      const agent = node.agents.get(name)
+      const { old, unacknowledged } = await node.rotate(agent, options(context))
+      return { ...(await agentView(node, agent)), oldDid: old, unacknowledged }
+    },
     'space.announce'({ name, agent, description }, context) {
       const curator = node.agents.get(agent)
       return node.spaces.announce({ name, curator, ...(description === undefined ? {} : { description }) }, options(context))
@@ -111,7 +117,7 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
       return [node.evidence.view(eid)]
     },
     async 'queue.list'({ agent, limit }): Promise<QueueEntry[]> {
-      const records = await node.queue.list(node.agents.get(agent).eidHex, limit === undefined ? {} : { limit })
+      const records = await node.queue.list(homeOf(node.agents.get(agent)), limit === undefined ? {} : { limit })
       return records.map(({ key, issuer, objectId, principal, object, enqueuedAtMs, expiresAtMs }) => ({
         key,
         issuer: eidToDid(toEid(Uint8Array.from(Buffer.from(issuer, 'hex')))),
@@ -150,13 +156,13 @@ async function send(node: RookeryNode, params: ControlParams<'send'>, context: C
 
 async function inboxList(node: RookeryNode, { agent, state, limit = 50 }: ControlParams<'inbox.list'>): Promise<InboxEntry[]> {
   const hosted = agent === undefined ? undefined : node.agents.get(agent)
-  const names = new Map(node.agents.list().map((one) => [one.eidHex, one.name]))
+  const names = new Map(node.agents.list().map((one) => [homeOf(one), one.name]))
   const entries: InboxEntry[] = []
   let cursor: string | undefined
   do {
     const page = await node.todos.list({
       limit: Math.min(PAGE, limit - entries.length),
-      ...(hosted === undefined ? {} : { agent: hosted.eidHex }),
+      ...(hosted === undefined ? {} : { agent: homeOf(hosted) }),
       ...(state === undefined ? {} : { state }),
       ...(cursor === undefined ? {} : { cursor })
     })

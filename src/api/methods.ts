@@ -89,6 +89,8 @@ export const CONTROL_PARAMS = {
     window: window.optional()
   }),
   'agent.list': z.strictObject({}),
+  /** gives it another EID; name, token, tasks, queue and mailbox stay */
+  'agent.rotate': z.strictObject({ name: agentName }),
   'space.announce': z.strictObject({ name: spaceName, agent: agentRef, description: z.string().max(256).optional() }),
   'space.join': z.strictObject({ name: spaceName, agent: agentRef, tags: tags.optional() }),
   'space.leave': z.strictObject({ name: spaceName, agent: agentRef }),
@@ -235,6 +237,8 @@ export interface ControlResults {
   stop: { stopping: true }
   'agent.add': AgentView
   'agent.list': AgentView[]
+  /** `unacknowledged`: former identities that some session still goes by; their secrets go within a day */
+  'agent.rotate': AgentView & { oldDid: string; unacknowledged: number }
   'space.announce': SpaceView & { registrars: number; stored: number }
   'space.join': MemberView & { registrars: number; stored: number }
   'space.leave': { name: string }

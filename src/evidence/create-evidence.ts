@@ -41,6 +41,8 @@ export interface EvidenceComponents {
   ledger: StakeLedger
   /** the agents of this node, as they are at the moment of asking; the default one, which signs tickets, first */
   agents: () => readonly LocalAgent[]
+  /** EIDs that an identity had before, as rotations showed: their standing is its own (G-73). Absent: none is known */
+  predecessors?: (eid: Eid) => readonly Eid[]
 }
 
 /** Opens what earlier runs judged. {@link RunningEvidence.begin} starts the escrows and goes to the network. */
@@ -104,11 +106,16 @@ class NodeEvidence implements RunningEvidence {
   // ── the blacklist ──
 
   standing(eid: Eid): Standing {
-    return this.#c.book.standing(eid)
+    const standings = this.#names(eid).map((name) => this.#c.book.standing(name))
+    return standings.find((one) => one === 'slashed') ?? standings.find((one) => one === 'challenged') ?? 'nominal'
+  }
+
+  #names(eid: Eid): Eid[] {
+    return [eid, ...(this.#c.predecessors?.(eid) ?? [])]
   }
 
   #refuses(eid: Eid): boolean {
-    return this.standing(eid) !== 'nominal' || this.#c.distrusted.get(eid) !== undefined
+    return this.standing(eid) !== 'nominal' || this.#names(eid).some((name) => this.#c.distrusted.get(name) !== undefined)
   }
 
   readonly policy: SessionPolicy = ({ remote }) => {
@@ -282,7 +289,7 @@ class NodeEvidence implements RunningEvidence {
     const retired = retirements.get(eid)
     return {
       did: eidToDid(eid),
-      standing: book.standing(eid),
+      standing: this.standing(eid),
       refused: this.#refuses(eid),
       ...(held === undefined ? {} : { evidence: evidenceView(held) }),
       ledger: held?.state.phase !== 'slashed' ? 'none' : held.ledgerTold ? 'told' : 'due',

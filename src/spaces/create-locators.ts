@@ -42,6 +42,8 @@ export interface LocatorsComponents {
   logger: Logger
   /** the agents of this node, as they are at the moment of asking */
   agents: (eidHex: EidHex) => LocalAgent | undefined
+  /** who an EID of ours, or one that a session showed us, gave way to */
+  successor?: (eid: Eid) => Eid | undefined
   /** hears of the locators that look-ups bring, and of two that contradict each other */
   evidence?: RecordEvidence
 }
@@ -125,6 +127,8 @@ class NodeLocators implements Locators {
 
   async resolve(eid: Eid, options: PublishOptions & { fresh?: boolean } = {}): Promise<LocatorView> {
     const { clock } = this.#c
+    const successor = this.#c.successor?.(eid)
+    if (successor !== undefined) throw rotatedAway(eid, successor)
     const local = this.#c.agents(eidHex(eid))
     if (local !== undefined) return this.#localView(local)
     if (options.fresh !== true) {
@@ -337,6 +341,16 @@ class NodeLocators implements Locators {
     this.#cancelSettle?.()
     await this.#c.refresher.stop()
   }
+}
+
+function rotatedAway(eid: Eid, successor: Eid): RookeryError {
+  return new RookeryError('AGENT_ROTATED', `${eidToDid(eid)} goes by another identity now: ${eidToDid(successor)}`, {
+    kind: 'notFound',
+    field: 'did',
+    value: eidToDid(eid),
+    remedy: `use ${eidToDid(successor)}`,
+    data: { did: eidToDid(successor) }
+  })
 }
 
 function unknownAgent(eid: Eid): RookeryError {
