@@ -32,7 +32,7 @@ const SIDES: readonly Side[] = ['a', 'b']
 const KEY_BYTES: Record<Side, number> = { a: 0xa1, b: 0xb2 }
 const CHANNELS_MAX = 16
 /** Both sides agree that nothing is under way within this of the last restart. */
-const QUIET_MS = 30_000
+const QUIET_MS = 60_000
 const POLL_MS = 25
 /** A fault that waits for a write strikes within this, or the parent does. */
 const FAULT_MS = 1_000
@@ -498,13 +498,16 @@ function sameVector(a: PollAnswer['tx'], b: PollAnswer['rx']): boolean {
 
 function faultOf(how: Fault['how'], random: Chance, atMax = 25): Fault {
   const table = random.one(TABLES)
+  const lasts = random.one(['once', 'until reopened'] as const)
   return {
     how,
     at: 1 + random.below(table === 'session' ? 2 : 1 + random.below(atMax)),
     ...(table === undefined ? {} : { table }),
     tail: random.one(['cut', 'zeros', 'noise'] as const),
-    written: random.below(2) === 0,
-    lasts: random.one(['once', 'until reopened'] as const),
+    written: random.below(2) === 0 && lasts === 'until reopened',
+    lasts,
+    // effects that are stored side by side must not go on behind one that was refused: the application could not tell which is missing
+    ...(how === 'error' && lasts === 'once' ? { spares: 'crash-applied' } : {}),
     seed: random.below(2 ** 31)
   }
 }

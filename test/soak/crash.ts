@@ -14,7 +14,7 @@ cycle that nothing acknowledged is lost and nothing is applied twice.
   --keep       keeps the data directories (always kept after a violation)
 `
 
-const EXIT = { ok: 0, violation: 1, usage: 2, interrupted: 130 } as const
+const EXIT = { ok: 0, violation: 1, usage: 2, failed: 3, interrupted: 130 } as const
 
 function numberOf(text: string | undefined, name: string, fallback: number, max: number): number {
   if (text === undefined) return fallback
@@ -62,8 +62,16 @@ async function main(): Promise<number> {
   const progress = new Progress(cycles, json ? 'quiet' : process.stderr.isTTY ? 'bar' : 'lines')
   if (!json) process.stderr.write(`seed ${seed}, ${cycles} cycles\n`)
   const startedMs = performance.now()
-  const result = await runCrash({ cycles, seed, signal: stop.signal, keep, onCycle: (one) => progress.cycle(one) })
-  progress.done()
+  const run = () => runCrash({ cycles, seed, signal: stop.signal, keep, onCycle: (one) => progress.cycle(one) })
+  let result: CrashResult
+  try {
+    result = await run()
+  } catch (error) {
+    process.stderr.write(`the harness itself failed: ${error instanceof Error ? error.message : String(error)}\n`)
+    return EXIT.failed
+  } finally {
+    progress.done()
+  }
   const seconds = (performance.now() - startedMs) / 1_000
   if (json) process.stdout.write(`${JSON.stringify({ ...result, seconds }, undefined, 2)}\n`)
   else process.stdout.write(summary(result, seconds))
@@ -125,9 +133,11 @@ function summary(result: CrashResult, seconds: number): string {
     checkpoints,
     directory
   } = result
+  const recovery = cycles.map(({ recoveryMs }) => recoveryMs)
   const failed = cycles.filter(({ violations }) => violations.length > 0)
   const lines = [
     `${cycles.length} cycles in ${seconds.toFixed(1)} s (median ${Math.round(median(cycles.map(({ ms }) => ms)))} ms a cycle), seed ${seed}`,
+    `back in agreement after a median of ${Math.round(median(recovery))} ms, at most ${Math.round(Math.max(0, ...recovery))} ms`,
     `${kills} kills, ${deathsInWrites} of them from inside a write; ${diskErrors} disk errors (${brokenHandlers} broke a handler), ${restores} backups put back`,
     `${items} items: ${acked} acknowledged, ${returned} returned after a restart, ${refused} refused; ${checkpoints} checkpoints signed`,
     `${failed.reduce((sum, { violations }) => sum + violations.length, 0)} violations`

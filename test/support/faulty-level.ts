@@ -14,6 +14,8 @@ export interface Fault {
   at: number
   /** absent: any */
   table?: string
+  /** batches that touch this table are spared */
+  spares?: string
   /** `torn`: the log ends there, or goes on with zeros or with noise up to the batch's end */
   tail: 'cut' | 'zeros' | 'noise'
   /** `error`: whether the batch is on disk all the same, as after a failing fsync */
@@ -97,6 +99,7 @@ export class FaultyLevel {
     const fault = this.#fault
     if (fault === undefined) return undefined
     if (fault.table !== undefined && !ops.some(({ table }) => table === fault.table)) return undefined
+    if (fault.spares !== undefined && ops.some(({ table }) => table === fault.spares)) return undefined
     this.#met += 1
     if (this.#met < fault.at) return undefined
     this.#fault = undefined
