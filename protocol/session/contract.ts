@@ -301,6 +301,8 @@ function scopesOf(kind: number, payload: Uint8Array, sender: Uint8Array): number
       return [SFC_SCOPE.MAILBOX]
     case ITEM_KINDS.live:
       return [SFC_SCOPE.STREAM]
+    case ITEM_KINDS.channelControl:
+      return [SFC_SCOPE.SEND_MESSAGES | SFC_SCOPE.STREAM]
     case ITEM_KINDS.groupOp:
       return equals(payload.subarray(20, 52), sender) ? [SFC_SCOPE.WRITE_ESE] : [SFC_SCOPE.WRITE_ESE, SFC_SCOPE.RELAY]
     default:

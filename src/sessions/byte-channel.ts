@@ -11,6 +11,7 @@ import {
 import { ITEM_KINDS } from '../../protocol/session/items.ts'
 import { RookeryError } from '../errors.ts'
 import { systemRandom } from '../platform/random.ts'
+import { Arrivals } from './arrivals.ts'
 import { byteStreamLost } from './byte-errors.ts'
 import { ByteReader, type HeldBytes } from './byte-reader.ts'
 import { type ByteStreamMode, ByteWriter } from './byte-writer.ts'
@@ -88,7 +89,7 @@ class Endpoint {
   readonly #offers: ByteReader[] = []
   /** ids, oldest first; at most STOPPED_MAX */
   readonly #stopped = new Set<string>()
-  #wakes: (() => void)[] = []
+  readonly #arrivals = new Arrivals()
   #over: string | undefined
 
   constructor(session: Session, channel: number) {
@@ -101,19 +102,13 @@ class Endpoint {
     void session.closed.then(({ reason }) => {
       this.#over = reason
       this.#lose(reason, () => true)
-      this.#wake()
+      this.#arrivals.wake()
     })
   }
 
   #lose(reason: string, which: (stream: { mode: ByteStreamMode }) => boolean): void {
     const error = byteStreamLost(reason)
     for (const stream of [this.#writer, this.#reader, ...this.#offers]) if (stream !== undefined && which(stream)) stream.fail(error)
-  }
-
-  #wake(): void {
-    const wakes = this.#wakes
-    this.#wakes = []
-    for (const wake of wakes) wake()
   }
 
   async #send(mode: ByteStreamMode, frame: ByteFrame): Promise<void> {
@@ -176,9 +171,7 @@ class Endpoint {
         return reader
       }
       if (this.#over !== undefined) throw byteStreamLost(this.#over)
-      const { promise, resolve } = Promise.withResolvers<void>()
-      this.#wakes.push(resolve)
-      await withSignal(promise, signal)
+      await this.#arrivals.next(signal)
     }
   }
 
@@ -230,7 +223,7 @@ class Endpoint {
     })
     this.#reader = reader
     this.#offers.push(reader)
-    this.#wake()
+    this.#arrivals.wake()
     return reader
   }
 }

@@ -67,11 +67,15 @@ export class ByteReader implements AsyncIterable<Uint8Array> {
 
   // ── the endpoint's side ──
 
-  /** OPEN came, for the first time or again: answered at once, or when the stream is accepted. Resolves when it counts as handled. */
+  /**
+   * OPEN came, for the first time or again: answered at once, or when the stream is accepted. Resolves when it counts as handled: a durable one
+   * once the writer has the answer, so that after a crash it comes again and is answered again.
+   */
   open(): Promise<void> {
-    if (this.#state === 'open') this.#answer()
-    else this.#answerOpen = true
-    return this.#state === 'offered' ? this.#accepted.promise : Promise.resolve()
+    if (this.#state === 'over') return Promise.resolve()
+    if (this.#state === 'open') return this.#answer()
+    this.#answerOpen = true
+    return this.#accepted.promise
   }
 
   push(piece: Piece): Promise<void> {
@@ -115,13 +119,15 @@ export class ByteReader implements AsyncIterable<Uint8Array> {
     }
     if (this.#failure !== undefined) throw this.#failure
     this.#state = 'open'
-    if (this.#answerOpen) this.#answer()
-    this.#accepted.resolve()
+    if (this.#answerOpen) this.#accepted.resolve(this.#answer())
+    else this.#accepted.resolve()
   }
 
-  #answer(): void {
+  async #answer(): Promise<void> {
     const offset = BigInt(Math.max(this.#position, this.#tail))
-    this.#init.send({ type: 'accept', id: this.id, offset }).catch(() => {}) // a writer that is gone asks again
+    const told = this.#init.send({ type: 'accept', id: this.id, offset })
+    const settled = told.catch(() => {}) // the session is over, and the stream with it
+    if (this.mode === 'durable') await settled
   }
 
   // ── the application's side ──

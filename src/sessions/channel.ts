@@ -6,9 +6,9 @@ import { ITEM_KINDS } from '../../protocol/session/items.ts'
 import { CHANNELS_MAX } from '../../protocol/session/ready.ts'
 import { windowCost } from '../../protocol/session/window.ts'
 import { RookeryError } from '../errors.ts'
+import { Arrivals } from './arrivals.ts'
 import { channelEnded, channelGap, channelLost, channelStopped } from './channel-errors.ts'
 import type { Inbound, Session } from './session.ts'
-import { withSignal } from './with-signal.ts'
 
 /** Sub-channels of an unordered channel where nobody asks for another number. */
 export const UNORDERED_LANES = 8
@@ -83,7 +83,7 @@ export class Channel implements AsyncIterable<Inbound> {
   readonly #peerEnded = Promise.withResolvers<void>()
   #next = 0
   #handled: (() => void) | undefined
-  #wakes: (() => void)[] = []
+  readonly #arrivals = new Arrivals()
   #gap = false
   #closed: string | undefined
   #sending: 'open' | 'ended' = 'open'
@@ -104,12 +104,12 @@ export class Channel implements AsyncIterable<Inbound> {
   /** A connection of the session ended, or another took its place. */
   connectionChanged(): void {
     if (this.mode === 'live' && this.#reading === 'open') this.#gap = true
-    this.#wake()
+    this.#arrivals.wake()
   }
 
   sessionEnded(reason: string): void {
     this.#closed = reason
-    this.#wake()
+    this.#arrivals.wake()
   }
 
   /** Both directions ended: the number may be opened again. */
@@ -188,7 +188,7 @@ export class Channel implements AsyncIterable<Inbound> {
       this.#queue.push(one)
       if (this.#reading === 'stopped') this.#discard()
     }
-    this.#wake()
+    this.#arrivals.wake()
     return promise
   }
 
@@ -219,9 +219,7 @@ export class Channel implements AsyncIterable<Inbound> {
         throw channelGap(this.number)
       }
       if (this.#closed !== undefined) throw channelLost(this.number, this.#closed)
-      const { promise, resolve } = Promise.withResolvers<void>()
-      this.#wakes.push(resolve)
-      await withSignal(promise, signal)
+      await this.#arrivals.next(signal)
     }
   }
 
@@ -232,18 +230,12 @@ export class Channel implements AsyncIterable<Inbound> {
     this.#reading = 'ended'
     for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) this.later.push(next)
     this.#peerEnded.resolve()
-    this.#wake()
+    this.#arrivals.wake()
   }
 
   #done(): void {
     this.#handled?.()
     this.#handled = undefined
-  }
-
-  #wake(): void {
-    const wakes = this.#wakes
-    this.#wakes = []
-    for (const wake of wakes) wake()
   }
 
   /** Reads no more: what comes is dropped until the peer ends the channel, and the peer's sends fail with CHANNEL_STOPPED. */
@@ -252,7 +244,7 @@ export class Channel implements AsyncIterable<Inbound> {
     this.#reading = 'stopped'
     this.#done()
     this.#discard()
-    this.#wake()
+    this.#arrivals.wake()
     await this.#control(0, { op: 'stop', code }, signal)
   }
 

@@ -183,7 +183,7 @@ describe('channels over QUIC', () => {
     const memory = () => reader.reports.filter(isMemory).at(-1) as ChannelReport & { kind: 'memory' }
     await reader.until(isMemory)
     const chunk = new Uint8Array(65_536)
-    const limit = AbortSignal.timeout(30_000)
+    const limit = AbortSignal.timeout(20_000)
     const [ownBefore, peerBefore] = [process.memoryUsage().arrayBuffers, memory().rssBytes]
     let sent = 0
     const writers = Array.from({ length: 4 }, async () => {

@@ -5,6 +5,9 @@ import { fromHex, toHex } from '../../../protocol/bytes.ts'
 import { ProtocolError } from '../../../protocol/errors.ts'
 import { type ByteFrame, decodeByteFrame, encodeByteFrame } from '../../../protocol/session/byte-frames.ts'
 import { decodeChannelControl, encodeChannelControl } from '../../../protocol/session/channel-control.ts'
+import { ContractMeter } from '../../../protocol/session/contract.ts'
+import { ITEM_KINDS } from '../../../protocol/session/items.ts'
+import { SFC_SCOPE, type SfcBlock } from '../../../protocol/session/sfc.ts'
 
 interface Row {
   id: string
@@ -81,5 +84,33 @@ describe('byte-stream frames', () => {
         }
       })
     )
+  })
+})
+
+describe('channel control under a contract', () => {
+  const block = (scopes: number): SfcBlock => ({
+    site: 'any',
+    scopes,
+    eseBytesMax: 0,
+    messagesPerMinuteMax: 60,
+    payloadBytesMax: 1_024,
+    sessionSecondsMax: 600,
+    storedBytesMax: 0,
+    concurrentTasksMax: 0,
+    region: 0
+  })
+  const refusal = (scopes: number) =>
+    new ContractMeter({
+      block: block(scopes),
+      eids: { sent: new Uint8Array(32), received: new Uint8Array(32) },
+      nowMs: 0,
+      ageMs: 0,
+      start: 'new'
+    }).refusal('received', { kind: ITEM_KINDS.channelControl, payload: encodeChannelControl({ op: 'end' }) })
+
+  it('[SFC-08] needs leave to send messages or to stream, either of them', () => {
+    expect(refusal(SFC_SCOPE.SEND_MESSAGES)).toBeUndefined()
+    expect(refusal(SFC_SCOPE.STREAM)).toBeUndefined()
+    expect(refusal(SFC_SCOPE.MAILBOX)).toMatchObject({ code: 'CONTRACT', field: 'sfc.scopes' })
   })
 })

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { BYTE_STREAM_CHUNK_BYTES, decodeByteFrame, encodeByteFrame } from '../../../protocol/session/byte-frames.ts'
 import { encodeChannelControl } from '../../../protocol/session/channel-control.ts'
 import { ITEM_KINDS } from '../../../protocol/session/items.ts'
+import { Arrivals } from '../../../src/sessions/arrivals.ts'
 import { acceptStream, openStream } from '../../../src/sessions/byte-channel.ts'
 import { type Channel, openChannel } from '../../../src/sessions/channel.ts'
 import type { DurableSession } from '../../../src/sessions/durable-session.ts'
@@ -261,6 +262,80 @@ describe('a byte stream', () => {
     await writer.close()
     expect(await end).toBeUndefined()
     await expect(acceptStream(b, { signal: quick() })).rejects.toMatchObject({ name: 'TimeoutError' })
+  })
+
+  it('of an application that waits with short deadlines, again and again, leaves nothing behind', async () => {
+    const arrivals = new Arrivals()
+    const abort = new AbortController()
+    const waits = Promise.allSettled(Array.from({ length: 100 }, () => arrivals.next(abort.signal)))
+    expect(arrivals.size).toBe(100)
+    abort.abort(new Error('enough'))
+    await waits
+    expect(arrivals.size).toBe(0)
+  })
+
+  it('[PSS-06] durable, is offered again to a reader that took no answer to disk: OPEN counts only once the writer has ACCEPT', async () => {
+    const { a, b } = await pair()
+    const opening = openStream(a, { mode: 'durable', label: 'kept' })
+    await settle()
+    expect(a.info()).toMatchObject({ txSeq: '1', txAcked: '0' })
+    const reader = await acceptStream(b)
+    const writer = await opening
+    await settle()
+    expect(a.info()).toMatchObject({ txSeq: '1', txAcked: '1' })
+    expect(b.info()).toMatchObject({ txSeq: '1', txAcked: '1' })
+    writer.abort()
+    await expect(reader.read()).rejects.toMatchObject({ code: 'BYTE_STREAM_RESET', data: { reason: 'cancelled' } })
+  })
+
+  it('[PSS-06] durable, opened again under its id goes on where the reader has it, and is answered at once when it is complete', async () => {
+    const { a, b } = await pair()
+    const id = new Uint8Array(16).fill(7)
+    const content = new Uint8Array(200_000).map((_, i) => i % 241)
+    const first = openStream(a, { mode: 'durable', id })
+    const reader = await acceptStream(b)
+    const writer = await first
+    await writer.write(content.subarray(0, 120_000))
+    const chunks: Uint8Array[] = []
+    while (reader.position < 120_000) chunks.push((await reader.read()) as Uint8Array)
+    writer.abort()
+    await expect(reader.read()).rejects.toMatchObject({ code: 'BYTE_STREAM_RESET' })
+    for (const held of [120_000, 200_000]) {
+      const stored = content.subarray(0, held)
+      const again = openStream(a, { mode: 'durable', id })
+      const next = await acceptStream(b, { held: async () => ({ bytes: held, content: () => [stored] }) })
+      const resumed = await again
+      expect(resumed.held).toBe(held)
+      await resumed.write(content)
+      const closing = resumed.close()
+      for await (const chunk of next) chunks.push(chunk)
+      await closing
+    }
+    expect(Buffer.compare(Buffer.concat(chunks), content)).toBe(0)
+  })
+
+  it('[PSS-17] of a peer that offers 3,000 and sends junk between them is held once, and the next honest one is served', async () => {
+    const { a, b } = await pair()
+    const offered = acceptStream(b, { signal: AbortSignal.timeout(20_000) })
+    await settle()
+    const first = offered.then((reader) => reader.read())
+    const outcome = expect(first).rejects.toMatchObject({ code: 'BYTE_STREAM_RESET', data: { reason: 'abandoned' } })
+    for (let i = 0; i < 3_000; i++) {
+      const id = new Uint8Array(16)
+      new DataView(id.buffer).setUint32(0, i)
+      await a.send(3, ITEM_KINDS.live, encodeByteFrame({ type: 'open', id, length: undefined, label: '' }))
+      await a.send(3, ITEM_KINDS.live, Uint8Array.of(i % 256, 1, 2))
+      await a.send(3, ITEM_KINDS.live, encodeByteFrame({ type: 'data', id: id.toReversed(), offset: 5n, bytes: text('x') }))
+      await a.send(3, ITEM_KINDS.live, encodeByteFrame({ type: 'done', id }))
+    }
+    await outcome
+    const opening = openStream(a, { label: 'honest' })
+    let reader = await acceptStream(b)
+    while (reader.label !== 'honest') reader = await acceptStream(b)
+    const writer = await opening
+    await writer.write(text('content'))
+    expect(await reader.read()).toEqual(text('content'))
+    expect(b.info().state).toBe('established')
   })
 
   it('keeps to the length that it announced', async () => {
