@@ -320,7 +320,7 @@ describe('a byte stream', () => {
     await settle()
     const first = offered.then((reader) => reader.read())
     const outcome = expect(first).rejects.toMatchObject({ code: 'BYTE_STREAM_RESET', data: { reason: 'abandoned' } })
-    for (let i = 0; i < 3_000; i++) {
+    for (let i = 1; i <= 3_000; i++) {
       const id = new Uint8Array(16)
       new DataView(id.buffer).setUint32(0, i)
       await a.send(3, ITEM_KINDS.live, encodeByteFrame({ type: 'open', id, length: undefined, label: '' }))
