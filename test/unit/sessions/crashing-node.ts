@@ -27,7 +27,7 @@ type Level = MemoryLevel<string, Uint8Array>
 export class CrashingNode {
   readonly net: MemoryNet
   readonly clock: ManualClock
-  readonly agent: LocalAgent
+  agent: LocalAgent
   /** what its handlers were given, over all its lives */
   readonly handled: string[] = []
   readonly events: SessionEvent[] = []

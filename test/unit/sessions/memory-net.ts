@@ -12,6 +12,8 @@ import { seededRandom } from '../../../src/platform/random.ts'
 import {
   createSessionManager,
   type RunningSessionManager,
+  type SessionAgents,
+  type SessionManagerComponents,
   type SessionManagerInit,
   type SessionPolicy
 } from '../../../src/sessions/create-session-manager.ts'
@@ -324,6 +326,9 @@ export interface NodeInit extends SessionManagerInit {
   handler?: (item: Inbound) => Promise<void>
   /** what an earlier process left; default: nothing */
   store?: Store
+  /** in place of the fixed agents: they may rotate */
+  sessionAgents?: SessionAgents
+  rotated?: SessionManagerComponents['rotated']
 }
 
 export function memoryStore(): Store {
@@ -332,7 +337,7 @@ export function memoryStore(): Store {
 
 /** A session manager on any host, with channels 1 and 2 recorded. */
 export async function nodeOn(host: Host, clock: Clock, agents: LocalAgent[], init: NodeInit = {}, seed = 1): Promise<Node> {
-  const { policy, channels = [1, 2], handler, store = memoryStore(), ...settings } = init
+  const { policy, channels = [1, 2], handler, store = memoryStore(), sessionAgents, rotated, ...settings } = init
   const manager = await createSessionManager(
     {
       host,
@@ -341,7 +346,8 @@ export async function nodeOn(host: Host, clock: Clock, agents: LocalAgent[], ini
       crypto: nodeCrypto,
       logger: silentLogger,
       store,
-      agents: { list: () => agents, byEid: (one) => agents.find(({ eidHex: hex }) => hex === eidHex(one)) },
+      agents: sessionAgents ?? { list: () => agents, byEid: (one) => agents.find(({ eidHex: hex }) => hex === eidHex(one)) },
+      ...(rotated === undefined ? {} : { rotated }),
       ...(policy === undefined ? {} : { policy })
     },
     settings
