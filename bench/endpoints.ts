@@ -2,6 +2,7 @@ import { noise } from '@chainsafe/libp2p-noise'
 import { quic } from '@chainsafe/libp2p-quic'
 import type { Libp2p, Stream } from '@libp2p/interface'
 import { createLibp2p } from 'libp2p'
+import { MemoryLevel } from 'memory-level'
 import { eid } from '../protocol/identity/eid.ts'
 import { nodeCrypto } from '../src/crypto/node-crypto.ts'
 import { newAgentRecord } from '../src/identity/agents.ts'
@@ -12,6 +13,7 @@ import { systemClock } from '../src/platform/clock.ts'
 import { silentLogger } from '../src/platform/logger.ts'
 import { systemRandom } from '../src/platform/random.ts'
 import { createSessionManager, type RunningSessionManager } from '../src/sessions/create-session-manager.ts'
+import { Store } from '../src/store/store.ts'
 
 /** Live items of the benchmark travel on this channel; the first byte says what to do with them. */
 export const CHANNEL = 5
@@ -27,8 +29,14 @@ export function newAgent(): HostedAgent {
   return new HostedAgent(nodeCrypto, record, { mode: 'always_on' })
 }
 
+/** What is not to be kept. */
+export const memoryStore = () => new Store(new MemoryLevel<string, Uint8Array>({ keyEncoding: 'utf8', valueEncoding: 'view' }))
+
 /** Our host and session manager on a loopback port, hosting `agents`. */
-export async function ours(agents: HostedAgent[]): Promise<{ host: Host; sessions: RunningSessionManager }> {
+export async function ours(
+  agents: HostedAgent[],
+  { store = memoryStore(), change = (host) => host }: { store?: Store; change?: (host: Host) => Host } = {}
+): Promise<{ host: Host; sessions: RunningSessionManager }> {
   const rules = {
     validate() {
       throw new Error('no records here')
@@ -37,17 +45,17 @@ export async function ours(agents: HostedAgent[]): Promise<{ host: Host; session
     expiresAtMs: () => 0
   }
   const components = { clock: systemClock, random: systemRandom, logger: silentLogger, crypto: nodeCrypto }
-  const host = await createHost(
-    { ...components, validator: rules },
-    { privateKey: systemRandom.bytes(32), listen: ['/ip4/127.0.0.1/udp/0/quic-v1'] }
+  const host = change(
+    await createHost({ ...components, validator: rules }, { privateKey: systemRandom.bytes(32), listen: ['/ip4/127.0.0.1/udp/0/quic-v1'] })
   )
   const sessions = await createSessionManager(
     {
       ...components,
       host,
+      store,
       agents: { byEid: (key) => agents.find((one) => one.eidHex === Buffer.from(eid(key)).toString('hex')), list: () => agents }
     },
-    { handshakesPerSecond: 1_000, handshakesBurst: 1_000 }
+    { handshakesPerSecond: 1_000, handshakesBurst: 1_000, sources: { peerPerMinute: 100_000 }, sessionsMax: 4_000 }
   )
   return { host, sessions }
 }

@@ -67,4 +67,4 @@ await compare(
 await mine.sessions.stop()
 await mine.host.stop()
 await raw.stop()
-peer.stop()
+await peer.stop()

@@ -1,5 +1,5 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { cpus, platform, release } from 'node:os'
+import { cpus, loadavg, platform, release } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -66,7 +66,7 @@ export async function compare(question: Question, contenders: readonly Contender
   return rows
 }
 
-function quantile(values: readonly number[], fraction: number): number {
+export function quantile(values: readonly number[], fraction: number): number {
   const sorted = [...values].sort((a, b) => a - b)
   const at = (sorted.length - 1) * fraction
   const low = sorted[Math.floor(at)] ?? Number.NaN
@@ -79,7 +79,12 @@ function figure(value: number): string {
 }
 
 function print(question: Question, rows: readonly Row[]): void {
-  console.log(`\n${question.question}  [${question.unit}, ${question.better} is better; ${question.placement}; ${question.rounds} rounds]`)
+  const load = loadavg()
+    .map((value) => value.toFixed(1))
+    .join(' ')
+  console.log(
+    `\n${question.question}  [${question.unit}, ${question.better} is better; ${question.placement}; ${question.rounds} rounds; load ${load}]`
+  )
   const width = Math.max(...rows.map((row) => row.name.length))
   for (const row of rows) {
     const spread = `${figure(row.p25)} … ${figure(row.p75)}`
@@ -90,11 +95,19 @@ function print(question: Question, rows: readonly Row[]): void {
 }
 
 function write(question: Question, rows: readonly Row[]): void {
+  writeFigures(question.id, { ...question, rows })
+}
+
+/** Writes bench/out/ID.json, with the time and the machine. */
+export function writeFigures(id: string, figures: object): void {
   const folder = join(fileURLToPath(new URL('.', import.meta.url)), 'out')
   mkdirSync(folder, { recursive: true })
-  const machine = { cores: cpus().length, cpu: cpus()[0]?.model, platform: `${platform()} ${release()}`, node: process.version }
-  writeFileSync(
-    join(folder, `${question.id}.json`),
-    `${JSON.stringify({ ...question, at: new Date().toISOString(), machine, rows }, null, 2)}\n`
-  )
+  const machine = {
+    cores: cpus().length,
+    cpu: cpus()[0]?.model,
+    load: loadavg(),
+    platform: `${platform()} ${release()}`,
+    node: process.version
+  }
+  writeFileSync(join(folder, `${id}.json`), `${JSON.stringify({ ...figures, at: new Date().toISOString(), machine }, null, 2)}\n`)
 }

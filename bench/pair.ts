@@ -1,7 +1,10 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
+import type { OthersInfo } from './others.ts'
 
-export interface PeerInfo {
+export interface PeerInfo extends OthersInfo {
   did: string
   peer: string
   addrs: string[]
@@ -12,7 +15,7 @@ export interface BenchPeer {
   info: PeerInfo
   /** how this process and the peer were placed */
   placement: string
-  stop(): void
+  stop(): Promise<void>
 }
 
 /** Starts the peer on the second core and moves this process to the first, where `taskset` can. */
@@ -25,12 +28,30 @@ export async function startPeer(): Promise<BenchPeer> {
     child.once('message', (message) => resolve(message as PeerInfo))
     child.once('exit', (code) => reject(new Error(`the peer ended with ${code}`)))
   })
-  return { info, placement: apart ? 'two processes, pinned apart' : 'two processes, not pinned', stop: () => child.disconnect() }
+  return {
+    info,
+    placement: apart ? 'two processes, pinned apart' : 'two processes, not pinned',
+    async stop() {
+      const gone = once(child, 'exit')
+      child.disconnect()
+      await gone
+    }
+  }
 }
 
-function pin(): boolean {
+/** Moves this process to the first core. */
+export function pin(): boolean {
+  return canPin() && taskset('-acp', '0', String(process.pid))
+}
+
+/** There are two cores and the tool that binds processes to them. */
+export function canPin(): boolean {
+  return availableParallelism() > 1 && taskset('-p', String(process.pid))
+}
+
+function taskset(...args: string[]): boolean {
   try {
-    execFileSync('taskset', ['-acp', '0', String(process.pid)], { stdio: 'ignore' })
+    execFileSync('taskset', args, { stdio: 'ignore' })
     return true
   } catch {
     return false

@@ -45,9 +45,11 @@ export type ProtocolErrorCode =
   | 'CLOSED_BY_PEER'
   | 'TIMEOUT'
   | 'CONTRACT_REFUSED'
+  | 'CONTRACT'
   | 'BUSY'
   | 'SEQUENCE'
   | 'HASH_MISMATCH'
+  | 'DIVERGED'
   | 'WINDOW'
   | 'REKEY_REQUIRED'
   // governed objects
@@ -59,6 +61,10 @@ export type ProtocolErrorCode =
   | 'OBJECT_KEY'
   | 'OBJECT_REPLAYED'
   | 'OBJECT_CONFLICT'
+  // evidence
+  | 'EVIDENCE_TARGET'
+  | 'EVIDENCE_SAME'
+  | 'EVIDENCE_NO_CONFLICT'
 
 /**
  * The one error that anything in `protocol/` throws about data. A `TypeError` or `RangeError` from here is a mistake of ours.

@@ -3,6 +3,9 @@
 export { REACHABILITY_MODES, type ReachabilityMode, type WakeWindow } from '../protocol/delivery/modes.ts'
 export { ProtocolError, type ProtocolErrorCode } from '../protocol/errors.ts'
 export { type Did, type Eid, type EidHex, eidFromDid, eidHex, eidToDid } from '../protocol/identity/eid.ts'
+export type { ContractMeter, ContractUsage } from '../protocol/session/contract.ts'
+export { ITEM_KINDS } from '../protocol/session/items.ts'
+export { SFC_SCOPE, type SfcBlock } from '../protocol/session/sfc.ts'
 export type { SendOutcome } from './a2a/send-message.ts'
 export { callControl } from './api/control-client.ts'
 export type { AgentView, ControlMethods, NodeStatus } from './api/methods.ts'
@@ -12,6 +15,8 @@ export type { Config, ConfigInput } from './config/schema.ts'
 export { nodeCrypto } from './crypto/node-crypto.ts'
 export type { DrainEvent, DrainReport, QueueBounds, QueueUsage } from './delivery/asleep-queue.ts'
 export { type ErrorKind, EXIT_CODES, RookeryError, type RookeryErrorJson } from './errors.ts'
+export type { EvidenceService, Standing, StandingView } from './evidence/evidence.ts'
+export type { Slashing, StakeLedger } from './evidence/stake-ledger.ts'
 export type { AgentReachability, LocalAgent } from './identity/agent.ts'
 export type { AgentAdd } from './identity/agents.ts'
 export type { HostedAgent } from './identity/hosted-agent.ts'
@@ -21,7 +26,20 @@ export { type Clock, ManualClock, systemClock } from './platform/clock.ts'
 export { type Logger, silentLogger } from './platform/logger.ts'
 export { createLogger } from './platform/pino-logger.ts'
 export { type Random, seededRandom, systemRandom } from './platform/random.ts'
-export type { Inbound, Session, SessionInfo } from './sessions/session.ts'
+export {
+  type AcceptStreamOptions,
+  acceptStream,
+  BYTE_STREAM_CHANNEL,
+  type ByteReader,
+  type ByteStreamMode,
+  type ByteWriter,
+  type HeldBytes,
+  type OpenStreamOptions,
+  openStream
+} from './sessions/byte-channel.ts'
+export { type Channel, type ChannelOptions, openChannel } from './sessions/channel.ts'
+export type { Inbound, Session, SessionEvent, SessionInfo, SessionManager, SessionOpenOptions } from './sessions/session.ts'
+export type { ChannelDetails, ContractDetails, SessionDetails } from './sessions/session-details.ts'
 export type { FindQuery, FindResult, LocatorView, MemberView, SpaceView } from './spaces/spaces.ts'
 export type { AgentHandler, HandlerResult, HandlerSkill, HandlerTask, SideEffects } from './tasks/handler.ts'
 export type { Json, JsonObject, Todo, TodoState } from './tasks/todo.ts'

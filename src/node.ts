@@ -1,6 +1,8 @@
 import type { AbstractLevel } from 'abstract-level'
+import { equals, fromHex } from '../protocol/bytes.ts'
 import type { CryptoProvider } from '../protocol/crypto/provider.ts'
-import type { EidHex } from '../protocol/identity/eid.ts'
+import { type Eid, type EidHex, eid } from '../protocol/identity/eid.ts'
+import type { Rotation } from '../protocol/identity/rotation.ts'
 import { helloControl } from './api/control-client.ts'
 import { parseConfig } from './config/load.ts'
 import { type Config, type ConfigInput, DEFAULT_P2P_PORT } from './config/schema.ts'
@@ -11,9 +13,15 @@ import { LevelAsleepQueue } from './delivery/level-asleep-queue.ts'
 import { OutgoingObjects } from './delivery/outgoing.ts'
 import { ReplayCache } from './delivery/replay-cache.ts'
 import { RookeryError } from './errors.ts'
+import { createEvidence } from './evidence/create-evidence.ts'
+import type { RecordEvidence } from './evidence/evidence.ts'
+import { guardedSessions } from './evidence/guarded-sessions.ts'
+import { refuseIfElsewhere } from './evidence/identity-elsewhere.ts'
+import { LocalStakeLedger, type StakeLedger } from './evidence/stake-ledger.ts'
 import { AgentFiles, AgentMemory, type AgentStorage } from './identity/agent-file.ts'
 import { Agents } from './identity/agents.ts'
 import { loadNodeKey, type NodeKey, nodeKeyOf } from './identity/node-key.ts'
+import { Successions } from './identity/successions.ts'
 import { createHost, type HostInit } from './net/create-host.ts'
 import type { Host } from './net/host.ts'
 import type { Traffic } from './net/traffic.ts'
@@ -23,7 +31,7 @@ import { Closing } from './platform/closing.ts'
 import { type Logger, silentLogger } from './platform/logger.ts'
 import { type Random, systemRandom } from './platform/random.ts'
 import { type Base, RookeryNode } from './rookery-node.ts'
-import { createSessionManager } from './sessions/create-session-manager.ts'
+import { createSessionManager, type SessionManagerComponents, type SessionManagerInit } from './sessions/create-session-manager.ts'
 import { createLocators } from './spaces/create-locators.ts'
 import { createSpaces } from './spaces/create-spaces.ts'
 import { recordRules } from './spaces/record-rules.ts'
@@ -60,6 +68,8 @@ export interface NodeOverrides {
   http?: 'off'
   /** `on-demand`: locators of agents are published by who calls `locators.publish`, not at start and at every change */
   locators?: 'on-demand'
+  /** told of each identity whose escrow ended without a rebuttal; by default a table in the store */
+  ledger?: StakeLedger
   /** counts what the host sends; without one nothing is counted */
   traffic?: Traffic
   /** `leave`: a stop withdraws nothing; others forget this node's records when they expire */
@@ -70,7 +80,7 @@ export interface NodeOverrides {
 
 /**
  * Starts a node. With a data directory its identity must be there already (`initDataDir`); without one a memory level and a seed are needed.
- * @throws RookeryError `CONFIG_INVALID`, `NOT_INITIALISED`, `KEY_FILE_INVALID`, `DATA_DIR_IN_USE`, `SCHEMA_NEWER`, `PORT_IN_USE`, …; then nothing is
+ * @throws RookeryError `CONFIG_INVALID`, `NOT_INITIALISED`, `KEY_FILE_INVALID`, `DATA_DIR_IN_USE`, `SCHEMA_NEWER`, `PORT_IN_USE`, `IDENTITY_ELSEWHERE`, …; then nothing is
  *   left running
  */
 export async function createNode(config: ConfigInput = {}, overrides: NodeOverrides = {}): Promise<RookeryNode> {
@@ -107,25 +117,51 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const clockGuard = await ClockGuard.open(components)
   const replay = await ReplayCache.open(components)
   const bounds: QueueBounds = config.queue
-  const queue = await LevelAsleepQueue.open({ ...components, clockGuard }, { bounds: () => bounds })
+  const successions = await Successions.open(components)
+  const queue = await LevelAsleepQueue.open({ ...components, clockGuard }, { bounds: () => bounds, homeOf: (hex) => agents.homeOf(hex) })
   const outgoing = await OutgoingObjects.open(components)
   const todos = await createTodos(components)
   closing.push('todos', 500, () => todos.stop())
   go()
 
   const ports = new PortMemory(store)
-  const host = await openHost(config, overrides, components, { key, ports })
+  const ledger = overrides.ledger ?? new LocalStakeLedger(store)
+  const evidence = await createEvidence({
+    ...components,
+    ledger,
+    agents: () => agents.list(),
+    predecessors: (eid) => successions.predecessors(eid)
+  })
+  const host = await openHost(config, overrides, { ...components, evidence }, { key, ports })
   closing.push('host', 1_500, () => host.stop())
   go()
-  const registry = await createRegistry({ ...components, host }, { registrarsMax: config.registrarsMax })
+  if (config.dataDir !== undefined && config.bootstrap.length > 0 && agents.list().length > 0) {
+    const otherHost = () => strangerHost(config, overrides, { ...base, evidence })
+    await refuseIfElsewhere({ ...base, host, otherHost }, agents.list(), { signal: overrides.signal })
+  }
+  const registry = await createRegistry({ ...components, host }, { registrarsMax: config.registrarsMax, evidence })
   closing.push('registry', 500, () => registry.stop())
-  const own = (hex: EidHex) => agents.list().find((agent) => agent.eidHex === hex)
-  const locators = await createLocators({ ...components, host, agents: own }, { network: config.network })
+  closing.push('evidence', 500, () => evidence.stop())
+  evidence.begin(registry)
+  const own = (hex: EidHex) => agents.asEid(eid(fromHex(hex)))
+  const newest = (of: Eid) => agents.ofAnyEid(of)?.eid ?? successions.newest(of)
+  const successor = (of: Eid) => {
+    const now = newest(of)
+    return equals(now, of) ? undefined : now
+  }
+  const locators = await createLocators({ ...components, host, agents: own, evidence, successor }, { network: config.network })
   closing.push('locators', 500, () => locators.stop({ withdraw: 'no' }))
   const spaces = await createSpaces({ ...components, host, registry, agents: own }, { network: config.network })
   closing.push('spaces', 1_500, () => spaces.stop({ withdraw: overrides.records === 'leave' ? 'no' : 'yes' }))
-  const sessions = await createSessionManager({ ...components, host, agents }, { sessionsMax: config.sessionsMax })
-  closing.push('sessions', 1_000, () => sessions.stop())
+  const locate: SessionManagerComponents['locate'] = async (eid, options) => (await locators.resolve(eid, options)).address
+  const rotated = async (certificate: Uint8Array, rotation: Rotation) => {
+    await successions.note(rotation)
+    await evidence.onRotation(certificate)
+  }
+  const manager = await createSessionManager({ ...components, host, agents, policy: evidence.policy, locate, rotated }, sessionsOf(config))
+  locators.onNewer((eid, { address }) => manager.locatorSeen(eid, address))
+  closing.push('sessions', 1_000, () => manager.stop())
+  const sessions = guardedSessions(manager, evidence)
   go()
 
   const node = new RookeryNode({
@@ -138,6 +174,8 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     locators,
     spaces,
     sessions,
+    evidence,
+    successions,
     todos,
     queue,
     clockGuard,
@@ -183,6 +221,10 @@ function cryptoUnavailable(cause?: unknown): RookeryError {
       cause
     }
   )
+}
+
+function sessionsOf({ sessionsMax, sessions }: Config): SessionManagerInit {
+  return { sessionsMax, ...(sessions.contract === 'off' ? {} : { contract: sessions.contract }) }
 }
 
 function nodeKey(config: Config, overrides: NodeOverrides, { crypto }: Base): NodeKey {
@@ -233,13 +275,13 @@ async function holderBy(dataDir: string, clock: Clock): Promise<{ pid: number; s
 async function openHost(
   config: Config,
   overrides: NodeOverrides,
-  components: Base & { store: Store },
+  components: Base & { store: Store; evidence: RecordEvidence },
   { key, ports }: { key: NodeKey; ports: PortMemory }
 ): Promise<Host> {
-  const { crypto, clock } = components
+  const { crypto, clock, evidence } = components
   const open = (listen: readonly string[] | undefined) =>
     createHost(
-      { ...components, validator: recordRules(crypto), traffic: overrides.traffic },
+      { ...components, validator: recordRules(crypto, evidence), traffic: overrides.traffic },
       {
         privateKey: key.seed,
         listen,
@@ -266,6 +308,21 @@ async function openHost(
   const port = portOf(host.addresses())
   if (port !== undefined) await ports.remember('p2p', port)
   return host
+}
+
+/** Listens nowhere and holds nothing: it dials one address under a PeerId of its own. */
+async function strangerHost(config: Config, overrides: NodeOverrides, components: Base & { evidence: RecordEvidence }): Promise<Host> {
+  return await createHost(
+    { ...components, validator: recordRules(components.crypto, components.evidence) },
+    {
+      privateKey: components.random.bytes(32),
+      listen: [],
+      mdns: false,
+      profile: overrides.transport ?? 'quic',
+      network: config.network,
+      dht: { clientMode: true }
+    }
+  )
 }
 
 const listenOn = (port: number) => [

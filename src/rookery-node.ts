@@ -1,6 +1,7 @@
+import { equals, fromHex } from '../protocol/bytes.ts'
 import type { CryptoProvider } from '../protocol/crypto/provider.ts'
 import { type Reachability, reachabilityAt } from '../protocol/delivery/reachability.ts'
-import type { Eid } from '../protocol/identity/eid.ts'
+import { type Eid, type EidHex, eidHex, eidToDid } from '../protocol/identity/eid.ts'
 import { agentCard, rpcUrlOf } from './a2a/agent-card.ts'
 import { type A2aEdge, createA2aEdge, type RemoteAgents } from './a2a/edge.ts'
 import { createKeepAsleep } from './a2a/keep-asleep.ts'
@@ -19,10 +20,12 @@ import type { OutgoingObjects } from './delivery/outgoing.ts'
 import type { ReplayCache } from './delivery/replay-cache.ts'
 import { WakeSchedule } from './delivery/wake-schedule.ts'
 import { RookeryError } from './errors.ts'
-import type { LocalAgent } from './identity/agent.ts'
+import type { EvidenceService } from './evidence/evidence.ts'
+import { homeOf, type LocalAgent } from './identity/agent.ts'
 import type { AgentAdd, Agents } from './identity/agents.ts'
 import type { HostedAgent } from './identity/hosted-agent.ts'
 import type { NodeKey } from './identity/node-key.ts'
+import type { Successions } from './identity/successions.ts'
 import type { Host } from './net/host.ts'
 import { openOnAnyPort, openOnGivenPort, type PortMemory } from './node-ports.ts'
 import type { Clock } from './platform/clock.ts'
@@ -30,7 +33,7 @@ import type { Closing } from './platform/closing.ts'
 import type { Logger } from './platform/logger.ts'
 import type { Random } from './platform/random.ts'
 import type { RunningSessionManager } from './sessions/create-session-manager.ts'
-import type { Session } from './sessions/session.ts'
+import type { Session, SessionOpenOptions } from './sessions/session.ts'
 import type { Registry } from './spaces/registry.ts'
 import type { Locators, PublishOptions, Spaces } from './spaces/spaces.ts'
 import type { Store } from './store/store.ts'
@@ -44,6 +47,17 @@ const MAINTENANCE_MS = 10 * 60_000
 /** How long a caller that changed an agent waits for the new locator to be stored; it goes on in the background. */
 const PUBLISH_WAIT_MS = 5_000
 const SEND_WAIT_DEFAULT_MS = 30_000
+
+/** The secret of a former EID is kept no longer (wire.md §6). */
+export const RETIRING_MS_MAX = 86_400_000
+
+export interface RotationReport {
+  /** did:key that the agent had, and that it has now */
+  old: string
+  did: string
+  /** former identities that some session still goes by */
+  unacknowledged: number
+}
 
 /** What every part of a node is handed. */
 export interface Base {
@@ -64,6 +78,8 @@ export interface NodeParts extends Base {
   locators: Locators
   spaces: Spaces
   sessions: RunningSessionManager
+  evidence: EvidenceService
+  successions: Successions
   todos: LevelTodos
   queue: LevelAsleepQueue
   clockGuard: ClockGuard
@@ -85,6 +101,8 @@ export class RookeryNode {
   readonly spaces: Spaces
   readonly locators: Locators
   readonly sessions: RunningSessionManager
+  /** verdicts on identities that contradicted themselves, and the blacklist (wire.md §8) */
+  readonly evidence: EvidenceService
   readonly todos: LevelTodos
   readonly queue: LevelAsleepQueue
   readonly logger: Logger
@@ -100,6 +118,8 @@ export class RookeryNode {
   readonly #live = new Map<string, Session>()
   /** why an agent has no handler at work, by agent; one a hosted agent at most */
   readonly #handlerFaults = new Map<LocalAgent['eidHex'], RookeryError>()
+  /** former EIDs of our agents whose records are withdrawn; as many as are retiring */
+  readonly #moved = new Set<string>()
   readonly #stopping = new AbortController()
   readonly #stopped = Promise.withResolvers<void>()
   #cancelMaintenance: () => void = () => {}
@@ -118,6 +138,7 @@ export class RookeryNode {
     this.spaces = parts.spaces
     this.locators = locators
     this.sessions = sessions
+    this.evidence = parts.evidence
     this.todos = todos
     this.queue = queue
     this.logger = logger.child('node')
@@ -129,6 +150,8 @@ export class RookeryNode {
       graceMs: 500
     })
     this.#drain = new Drain(parts, {
+      rootOf: (hex) => parts.successions.rootOf(hex),
+      isAudience: (agent, audience) => agents.ofAnyEid(audience)?.homeHex === homeOf(agent),
       approvalFor: (agent) => (this.#runners.sideEffects(agent) === 'consequential' ? 'needed' : 'none')
     })
     this.#local = new LocalA2a({
@@ -138,7 +161,11 @@ export class RookeryNode {
       card: (agent) => this.card(agent),
       blockingWaitMs: config.tasks.waitMaxMs
     })
-    this.#remote = createRemoteAgents({ locators, sessions, outgoing, crypto, clock, logger: logger.child('a2a') })
+    const remote = createRemoteAgents({ locators, sessions, outgoing, crypto, clock, logger: logger.child('a2a') })
+    this.#remote = {
+      call: (from, to, ...rest) => remote.call(from, this.newestEid(to), ...rest),
+      card: (from, to, ...rest) => remote.card(from, this.newestEid(to), ...rest)
+    }
     this.#schedule = new WakeSchedule(clock, (agent) => this.#wakeTimeCame(agent))
   }
 
@@ -151,13 +178,15 @@ export class RookeryNode {
       this.#schedule.stop()
     })
     this.sessions.onSession((session) => {
-      serveA2a(session, { local: this.#local, clock, logger: logger.child('a2a') })
+      const rootOf = (hex: EidHex) => this.#parts.successions.rootOf(hex)
+      serveA2a(session, { local: this.#local, clock, logger: logger.child('a2a'), rootOf })
       serveMailbox(session, {
         queue,
         crypto,
         clock,
         logger: logger.child('mailbox'),
-        agent: (hex) => agents.list().find((agent) => agent.eidHex === hex),
+        agent: (hex) => agents.ofAnyEid(fromHex(hex)),
+        rootOf,
         onStored: (agent) => {
           if (this.reachability(agent).state === 'accepts') void this.#drainQuietly(agent)
         }
@@ -167,8 +196,16 @@ export class RookeryNode {
       void session.closed.then(() => {
         if (this.#live.get(id) === session) this.#live.delete(id)
       })
+      // a session of an earlier run, taken up again
+      const { remote } = session
+      if (this.evidence.standing(remote) !== 'nominal') this.#closeSessionsWith(eidHex(remote))
     })
+    this.evidence.onStanding((hex, standing) => {
+      if (standing !== 'nominal') this.#closeSessionsWith(hex)
+    })
+    this.sessions.onSettled((agent) => this.#retire(agent))
     for (const agent of agents.list()) {
+      this.#rotateOn(agent)
       try {
         const module = await handlerModule(agent.handler)
         if (module !== undefined) await this.#runners.run(agent, module)
@@ -190,7 +227,11 @@ export class RookeryNode {
     const open = (port: number) =>
       createA2aEdge(
         {
-          agents: { get: (hex) => agents.list().find((agent) => agent.eidHex === hex), defaultAgent: () => agents.default },
+          agents: {
+            get: (hex) => agents.list().find((agent) => agent.eidHex === hex),
+            defaultAgent: () => agents.default,
+            formerly: (hex) => agents.ofAnyEid(fromHex(hex))
+          },
           local: this.#local,
           keep: createKeepAsleep({ outgoing, queue }),
           authenticate: (token) => agents.byToken(token),
@@ -260,7 +301,7 @@ export class RookeryNode {
   }
 
   queueUsage(agent: LocalAgent): Promise<QueueUsage> {
-    return this.queue.usage(agent.eidHex)
+    return this.queue.usage(homeOf(agent))
   }
 
   /** The agent's own A2A endpoint on loopback. */
@@ -305,7 +346,8 @@ export class RookeryNode {
     const { agents, clock, queue, outgoing } = this.#parts
     const keep = createKeepAsleep({ outgoing, queue })
     const signal = options.signal === undefined ? this.signal : AbortSignal.any([options.signal, this.signal])
-    if (options.via === 'mailbox') return await sendByMailbox({ ...this.#parts, keep }, input, { signal })
+    const to = this.newestEid(input.to)
+    if (options.via === 'mailbox') return await sendByMailbox({ ...this.#parts, keep }, { ...input, to }, { signal })
     return await sendMessage(
       {
         agents,
@@ -315,21 +357,41 @@ export class RookeryNode {
         clock,
         messageBytesMax: this.config.http.bodyBytesMax
       },
-      input,
+      { ...input, to },
       { waitMs: options.waitMs ?? SEND_WAIT_DEFAULT_MS, signal }
     )
   }
 
-  /** Opens a session, or gives the live one. @throws RookeryError `AGENT_UNKNOWN`, `DIAL_FAILED`, `HANDSHAKE_FAILED`, … */
-  async openSession(from: HostedAgent, to: Eid, options: PublishOptions = {}): Promise<Session> {
-    const { address } = await this.locators.resolve(to, options)
+  /**
+   * Opens a session, or gives the live one.
+   * @param options.contract - asks for a contract that grants at least this; `{}`: any
+   * @throws RookeryError `AGENT_UNKNOWN`, `AGENT_REFUSED`, `DIAL_FAILED`, `HANDSHAKE_FAILED`, …
+   */
+  async openSession(from: HostedAgent, to: Eid, options: PublishOptions & SessionOpenOptions = {}): Promise<Session> {
+    const now = this.newestEid(to)
+    this.evidence.admit(now)
+    const { address } = await this.locators.resolve(now, options)
     options.onProgress?.('opening a session')
-    return await this.sessions.open(from, to, address, options.signal === undefined ? {} : { signal: options.signal })
+    const { signal, contract } = options
+    return await this.sessions.open(from, now, address, {
+      ...(signal === undefined ? {} : { signal }),
+      ...(contract === undefined ? {} : { contract })
+    })
+  }
+
+  #closeSessionsWith(remote: string): void {
+    for (const session of this.#live.values()) {
+      const names = [session.remote, ...this.#parts.successions.predecessors(session.remote)].map((name) => eidHex(name))
+      if (!names.includes(remote as EidHex)) continue
+      session.close({ signal: this.signal }).catch((error: unknown) => {
+        if (!this.signal.aborted) this.logger.debug({ err: error }, 'a session with a refused identity did not end in order')
+      })
+    }
   }
 
   /** @throws RookeryError `SESSION_UNKNOWN` */
-  session(id: string): Session {
-    const session = this.#live.get(id)
+  async session(id: string): Promise<Session> {
+    const session = await this.sessions.get(id)
     if (session !== undefined) return session
     throw new RookeryError('SESSION_UNKNOWN', `no open session has the id ${id}`, {
       kind: 'notFound',
@@ -337,6 +399,85 @@ export class RookeryNode {
       value: id,
       remedy: 'list them with `rookery session list`'
     })
+  }
+
+  /** The EID that an agent has now: of ours always, of others as far as a session showed it. */
+  newestEid(eid: Eid): Eid {
+    const { agents, successions } = this.#parts
+    return agents.ofAnyEid(eid)?.eid ?? successions.newest(eid)
+  }
+
+  /**
+   * Gives an agent another EID (wire.md §1, §6). On disk when it resolves, with the certificates in the journal of every session; peers learn it
+   * there, live or when they are met again. Tasks, queue, mailbox keys, token and name stay. The old secret goes once all have acknowledged, a day
+   * later at most.
+   * @throws RookeryError `AGENT_UNKNOWN`, `ROTATION_PENDING`
+   */
+  async rotate(agent: HostedAgent, options: PublishOptions = {}): Promise<RotationReport> {
+    const { old } = this.agents.rotate(agent)
+    await this.sessions.rotated(agent)
+    options.onProgress?.('moving what was published')
+    const moving = this.#moveRecords(agent)
+    const late = Promise.withResolvers<void>()
+    const cancel = this.clock.after(PUBLISH_WAIT_MS, () => late.resolve())
+    await Promise.race([moving, late.promise])
+    cancel()
+    return { old: eidToDid(old), did: agent.did, unacknowledged: this.sessions.unsettled(agent).length }
+  }
+
+  /** What an earlier run began. */
+  #rotateOn(agent: HostedAgent): void {
+    if (!agent.former.some(({ retiring }) => retiring !== undefined)) return
+    this.sessions.rotated(agent).catch((error: unknown) => {
+      if (!this.signal.aborted) this.logger.warn({ agent: agent.name, err: error }, 'a rotation could not be told to every session')
+    })
+    void this.#moveRecords(agent)
+  }
+
+  /** The old names' records are withdrawn or handed over, the new locator published. What fails is tried again by the maintenance. */
+  async #moveRecords(agent: HostedAgent): Promise<void> {
+    const published = this.#publish(agent)
+    for (const { eid: old, retiring } of agent.former) {
+      const name = eidHex(old)
+      const before = retiring === undefined || this.#moved.has(name) ? undefined : agent.as(old)
+      if (before === undefined) continue
+      this.#moved.add(name)
+      try {
+        if (this.#parts.publishing === 'automatic') {
+          await this.#withdrawLocator(before)
+          await this.spaces.handOver(before, agent, { signal: this.signal })
+        }
+      } catch (error) {
+        this.#moved.delete(name)
+        if (!this.signal.aborted)
+          this.logger.warn({ agent: agent.name, err: error }, 'what a former identity published is not withdrawn yet')
+      }
+    }
+    await published
+    this.#retire(agent)
+  }
+
+  async #withdrawLocator(before: LocalAgent): Promise<void> {
+    try {
+      await this.locators.withdraw(before, { signal: this.signal })
+    } catch (error) {
+      if (!(error instanceof RookeryError && error.code === 'AGENT_WITHDRAWN')) throw error // an earlier run did it
+    }
+  }
+
+  /** Secrets of former EIDs that nobody needs any more are destroyed, on disk and in memory. */
+  #retire(agent: LocalAgent): void {
+    const hosted = this.agents.byEid(agent.eid)
+    if (hosted === undefined || !hosted.former.some(({ retiring }) => retiring !== undefined)) return
+    const open = this.sessions.unsettled(hosted)
+    const oldest = hosted.former.findIndex(({ eid: one }) => open.some((other) => equals(one, other)))
+    const nowMs = this.clock.nowMs()
+    const destroyed = this.agents.retire(hosted, (former) => {
+      if (Math.abs(nowMs - former.rotatedAtMs) >= RETIRING_MS_MAX) return true
+      const isSettled = oldest < 0 || hosted.former.indexOf(former) < oldest
+      return isSettled && this.#moved.has(eidHex(former.eid))
+    })
+    if (destroyed > 0) this.logger.info({ agent: hosted.name, destroyed }, 'secrets of former identities are destroyed')
   }
 
   /** From now on the agent takes nothing live; persisted, then published. */
@@ -431,6 +572,9 @@ export class RookeryNode {
   /** Mailbox keys that are due, queue records that ended, the highest time seen. */
   #maintain(): void {
     const round = async () => {
+      for (const agent of this.agents.list()) {
+        if (agent.former.some(({ retiring }) => retiring !== undefined)) await this.#moveRecords(agent)
+      }
       for (const agent of this.agents.rotateMailboxKeys()) this.#publishQuietly(agent)
       await this.queue.sweep()
       await this.#parts.clockGuard.persist()

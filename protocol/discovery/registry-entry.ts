@@ -3,26 +3,28 @@ import type { CryptoProvider } from '../crypto/provider.ts'
 import { ProtocolError } from '../errors.ts'
 import type { AnnounceRecord } from '../records/announce.ts'
 import type { JoinRecord } from '../records/join.ts'
+import type { PomRecord } from '../records/pom.ts'
 import { openSetEntry } from '../records/set-entry.ts'
 import type { RegistrySet } from './registry-messages.ts'
 
 interface EntryCommon {
-  /** its name within the set: EID (members), curator (announcements), DS_ID ‖ curator (children) */
+  /** its name within the set: EID (members), curator (announcements), DS_ID ‖ curator (children), accuser (poms) */
   readonly id: Uint8Array
-  /** `seq`: of two entries with one name the higher number wins */
+  /** `seq`, `ts` for poms: of two entries with one name the higher number wins */
   readonly number: number
   /** Unix seconds */
   readonly exp: number
   readonly gone: boolean
-  /** whom the member follows, or who announces */
+  /** whom the member follows, who announces, or who accuses */
   readonly curator: Uint8Array
   readonly tags: readonly string[]
 }
 
 export type MemberEntry = EntryCommon & { readonly set: 'members'; readonly record: JoinRecord }
 export type AnnouncementEntry = EntryCommon & { readonly set: 'announcements' | 'children'; readonly record: AnnounceRecord }
+export type PomEntry = EntryCommon & { readonly set: 'poms'; readonly record: PomRecord }
 /** A verified record in its place in a set. */
-export type RegistryEntry = MemberEntry | AnnouncementEntry
+export type RegistryEntry = MemberEntry | AnnouncementEntry | PomEntry
 
 /**
  * Every check that a registrar makes before it stores and a reader before it believes: the set takes the kind, the record is whole, signed
@@ -36,11 +38,15 @@ export function verifyRegistryEntry(
   { set, key, record: bytes }: { set: RegistrySet; key: Uint8Array; record: Uint8Array },
   nowMs: number
 ): RegistryEntry {
-  if (set === 'prunes' || set === 'poms') {
+  if (set === 'prunes') {
     throw new ProtocolError('RECORD_KIND', `the set "${set}" takes no records in this version`, { field: 'set' })
   }
   const opened = openSetEntry(crypto, set, key, bytes, nowMs)
   if (opened.set === 'prunes') throw new TypeError('prunes were refused above')
+  if (opened.set === 'poms') {
+    const { ts, exp, accuser } = opened.record.payload
+    return { set: 'poms', id: fromHex(opened.id), number: ts, exp, gone: false, curator: accuser, tags: [], record: opened.record }
+  }
   const { seq, exp, gone, curator } = opened.record.payload
   const common = { id: fromHex(opened.id), number: seq, exp, gone: gone === true, curator }
   if (opened.set === 'members') return { ...common, set: 'members', tags: opened.record.payload.tags, record: opened.record }

@@ -382,7 +382,7 @@ describe('registry entries', () => {
   })
 
   it('[G-28] refuses a record of another kind in each set', () => {
-    const records = { members: child, announcements: signJoin(), children: signJoin(), prunes: child }
+    const records = { members: child, announcements: signJoin(), children: signJoin(), prunes: child, poms: child }
     for (const set of REGISTRY_SETS) expect(codeOf(() => openSetEntry(crypto, set, spaceId, records[set], NOW_MS))).toBe('RECORD_KIND')
   })
 

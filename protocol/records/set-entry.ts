@@ -5,11 +5,12 @@ import type { Eid } from '../identity/eid.ts'
 import { type Announce, type AnnounceRecord, announceType, selectAnnounce } from './announce.ts'
 import { openRecord } from './envelope.ts'
 import { type JoinRecord, joinType, selectJoin } from './join.ts'
+import { openPom, type PomRecord, pomKey, selectPom } from './pom.ts'
 import { type PruneRecord, pruneType, selectPrune } from './prune.ts'
 import type { Selection } from './selection.ts'
 
 /** The sets that registrars keep (wire.md §4). */
-export const REGISTRY_SETS = ['members', 'announcements', 'children', 'prunes'] as const
+export const REGISTRY_SETS = ['members', 'announcements', 'children', 'prunes', 'poms'] as const
 export type RegistrySet = (typeof REGISTRY_SETS)[number]
 
 /** A verified record with the name of its place in the set: a second one with the same `id` takes or leaves that place. */
@@ -18,12 +19,13 @@ export type SetEntry =
   | { set: 'announcements'; id: string; record: AnnounceRecord }
   | { set: 'children'; id: string; record: AnnounceRecord }
   | { set: 'prunes'; id: string; record: PruneRecord }
+  | { set: 'poms'; id: string; record: PomRecord }
 
 /**
  * Verifies a record as a member of `set` at `key`: registrars on PUT, readers on LIST.
- * @param key - 32 bytes: DS_ID or a shard of it (members), DS_ID (announcements, prunes), PREFIX_ID (children)
+ * @param key - 32 bytes: DS_ID or a shard of it (members), DS_ID (announcements, prunes), PREFIX_ID (children), `H("pom" ‖ EID)` (poms)
  * @param nowMs - wall clock, ms since the Unix epoch
- * @throws ProtocolError `RECORD_KEY_MISMATCH` when the record belongs under another key, or what `openRecord` refuses
+ * @throws ProtocolError `RECORD_KEY_MISMATCH` when the record belongs under another key, or what `openRecord` and `openPom` refuse
  */
 export function openSetEntry(crypto: CryptoProvider, set: RegistrySet, key: Uint8Array, bytes: Uint8Array, nowMs: number): SetEntry {
   switch (set) {
@@ -44,6 +46,10 @@ export function openSetEntry(crypto: CryptoProvider, set: RegistrySet, key: Uint
       const record = openRecord(crypto, pruneType, bytes, { nowMs, belongs: (p) => equals(p.dsid, key) })
       return { set, id: `${toHex(record.payload.curator)}${toHex(record.payload.eid)}`, record }
     }
+    case 'poms': {
+      const record = openPom(crypto, bytes, { nowMs, belongs: (p) => equals(pomKey(crypto, p.target), key) })
+      return { set, id: toHex(record.payload.accuser), record }
+    }
   }
 }
 
@@ -54,6 +60,7 @@ export function selectSetEntry(held: SetEntry, offered: SetEntry): Selection {
   if (held.set === 'prunes' && offered.set === 'prunes') return selectPrune(held.record, offered.record)
   if (held.set === 'announcements' && offered.set === 'announcements') return selectAnnounce(held.record, offered.record)
   if (held.set === 'children' && offered.set === 'children') return selectAnnounce(held.record, offered.record)
+  if (held.set === 'poms' && offered.set === 'poms') return selectPom(held.record, offered.record)
   throw new TypeError('entries of different sets are not compared')
 }
 

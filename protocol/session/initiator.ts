@@ -4,6 +4,7 @@ import { ProtocolError } from '../errors.ts'
 import { type Eid, eid } from '../identity/eid.ts'
 import { encodeAckClear } from './ack.ts'
 import { closeCodeOf, encodeClose } from './close.ts'
+import type { ContractVerdict } from './contract-policy.ts'
 import { type Cookie, type CookiePair, cookie, NO_COOKIE } from './cookie.ts'
 import { type Established, wipeEstablished } from './established.ts'
 import { FLAG, hasFlag, isSubset, NEGOTIABLE_FLAGS } from './flags.ts'
@@ -30,8 +31,6 @@ import { initTarget } from './target.ts'
 
 /** From INIT to NEG, and again from the INIT that follows a RETRY. */
 export const HEARING_MS = 10_000
-
-export type ContractVerdict = { readonly kind: 'accept' } | { readonly kind: 'refuse'; readonly field: string }
 
 export interface InitiatorInit {
   readonly crypto: CryptoProvider

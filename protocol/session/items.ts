@@ -11,6 +11,7 @@ export const ITEM_KINDS = {
   snapshotPart: 0x06,
   eseView: 0x07,
   groupOp: 0x08,
+  channelControl: 0x09,
   ready: 0x80,
   ack: 0x81,
   checkpoint: 0x82,
@@ -23,7 +24,7 @@ export const ITEM_KINDS = {
 } as const
 
 /** The highest kind of transaction that has a meaning in version 1. */
-const TRANSACTION_KIND_KNOWN_MAX = ITEM_KINDS.groupOp
+const TRANSACTION_KIND_KNOWN_MAX = ITEM_KINDS.channelControl
 
 /** One item's payload. */
 export const ITEM_PAYLOAD_BYTES_MAX = 1_048_576

@@ -1,4 +1,4 @@
-import { equals, Reader, Writer } from '../bytes.ts'
+import { Reader, Writer } from '../bytes.ts'
 import { ProtocolError } from '../errors.ts'
 import { type ChainPoint, type ChannelHead, HASH_BYTES } from './chain.ts'
 
@@ -54,25 +54,4 @@ export function decodeReady(payload: Uint8Array): Ready {
   }
   reader.end('READY')
   return { rx, tx, eseLost: (flags & FLAG_ESE_LOST) !== 0, heads }
-}
-
-/**
- * Compares the peer's READY with where this side stands when neither has anything unacknowledged: the same numbers, the same chains, no heads.
- * @returns `SEQUENCE` or `HASH_MISMATCH` where the two have diverged
- */
-export function readyDifference(ready: Ready, local: { tx: ChainPoint; rx: ChainPoint }): ProtocolError | undefined {
-  if (ready.rx.seq !== local.tx.seq) {
-    return new ProtocolError('SEQUENCE', `the peer holds ${ready.rx.seq} of our transactions, we sent ${local.tx.seq}`, { field: 'rxSeq' })
-  }
-  if (ready.tx.seq !== local.rx.seq) {
-    return new ProtocolError('SEQUENCE', `the peer sent ${ready.tx.seq} transactions, we hold ${local.rx.seq}`, { field: 'txSeq' })
-  }
-  if (ready.heads.size > 0) return new ProtocolError('SEQUENCE', 'the peer names heads ahead of what we sent', { field: 'heads' })
-  if (!equals(ready.rx.hash, local.tx.hash)) {
-    return new ProtocolError('HASH_MISMATCH', 'the peer holds another chain of our transactions', { field: 'rxHash' })
-  }
-  if (!equals(ready.tx.hash, local.rx.hash)) {
-    return new ProtocolError('HASH_MISMATCH', "the peer's chain is another than we hold", { field: 'txHash' })
-  }
-  return undefined
 }

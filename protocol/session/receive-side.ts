@@ -2,10 +2,11 @@ import { equals } from '../bytes.ts'
 import type { CryptoProvider } from '../crypto/provider.ts'
 import { ProtocolError } from '../errors.ts'
 import { type ChainPoint, type ChannelHead, chainNext, HASH_BYTES, noHead, transactionDigest } from './chain.ts'
-import type { Item } from './items.ts'
-import { isTransaction } from './items.ts'
+import { ITEM_KINDS, type Item, isTransaction } from './items.ts'
+import type { Known, Position } from './ledger.ts'
 import { CHANNELS_MAX } from './ready.ts'
 import { UNACKED_MAX } from './send-side.ts'
+import { SnapshotParts } from './snapshot.ts'
 import { isCounted, ReceiveCredit, type WindowGrant, windowCost } from './window.ts'
 
 /** A transaction or live item, handed over in order within its channel. */
@@ -15,6 +16,21 @@ export interface Arrived {
   /** undefined: a live item */
   seq: bigint | undefined
   payload: Uint8Array
+  /** transactions only: what is kept of it beside its effect */
+  position?: Position
+  /** set at the last part of a snapshot, which then comes in place of the part */
+  snapshot?: ArrivedSnapshot
+}
+
+/** A whole snapshot, to be applied in one batch. */
+export interface ArrivedSnapshot {
+  /** transactions after `lostFrom − 1` up to the base never arrived as such */
+  lostFrom: bigint
+  base: bigint
+  bytes: Uint8Array
+  /** where this side stands once it is applied */
+  run: ChainPoint
+  heads: ReadonlyMap<number, ChannelHead>
 }
 
 /** One direction's receiver: channel order, the chain, windows, and what may be acknowledged. Knows nothing of keys. */
@@ -34,18 +50,40 @@ export class ReceiveSide {
   #grants: WindowGrant[] = []
   #run: ChainPoint
   #acked: bigint
+  /** from where reach is measured after a snapshot */
+  #floor = 0n
+  /** met before this epoch, beyond the run and the heads; at most UNACKED_MAX entries */
+  readonly #known: Map<bigint, Known>
+  /** `allowed`: a snapshot may come as the first transactions of the epoch */
+  #snapshot: 'allowed' | 'over' | SnapshotParts
+  #lostFrom = 0n
   /** transactions that came again and were dropped */
   duplicates = 0
 
   /**
    * @param start - number and chain after the last transaction whose effect is synced; 0 and h_0 in a new session
    * @param heads - the channels' heads at `start`
+   * @param resumed - in a session taken up again: what was met beyond them, and that a snapshot may come
    */
-  constructor(crypto: CryptoProvider, start: ChainPoint, heads: ReadonlyMap<number, ChannelHead> = new Map()) {
+  constructor(
+    crypto: CryptoProvider,
+    start: ChainPoint,
+    heads: ReadonlyMap<number, ChannelHead> = new Map(),
+    resumed?: { known: Map<bigint, Known> }
+  ) {
     this.#crypto = crypto
     this.#run = start
     this.#acked = start.seq
     this.#heads = new Map(heads)
+    this.#known = new Map()
+    for (const [seq, held] of resumed?.known ?? []) {
+      if (held.comesAgain) this.#known.set(seq, { ...held })
+      else {
+        this.#ahead.set(seq, held.digest)
+        this.#synced.add(seq)
+      }
+    }
+    this.#snapshot = resumed === undefined ? 'over' : 'allowed'
   }
 
   /** The complete run: everything up to here arrived, and its chain agreed with the sender's. */
@@ -75,7 +113,8 @@ export class ReceiveSide {
   /**
    * Takes the items of an opened record, all of one channel.
    * @returns what is handed over; nothing when it throws
-   * @throws ProtocolError `RANGE` (channel 65), `WINDOW`, `SEQUENCE`, `HASH_MISMATCH`: the peer contradicts itself
+   * @throws ProtocolError `RANGE` (channel 65), `WINDOW`, `SEQUENCE`, `HASH_MISMATCH`, `OUT_OF_ORDER` (a snapshot where none may come): the peer
+   *   contradicts itself; `DIVERGED`: it contradicts what it sent in an earlier epoch
    */
   accept(record: { seq: bigint; hash: Uint8Array }, items: readonly Item[]): Arrived[] {
     const arrived: Arrived[] = []
@@ -89,8 +128,8 @@ export class ReceiveSide {
         continue
       }
       if (record.seq === 0n) throw new ProtocolError('SEQUENCE', 'a record with transactions does not number them', { field: 'seq' })
-      if (this.#take(seq, item)) arrived.push({ channel: item.channel, kind: item.kind, seq, payload: item.payload })
-      else this.handled(item.channel, item.payload.length)
+      if (item.kind === ITEM_KINDS.snapshotPart) this.#takePart(seq, item, arrived)
+      else this.#takeTransaction(seq, item, arrived)
       seq += 1n
       transactions += 1
     }
@@ -102,7 +141,66 @@ export class ReceiveSide {
     const last = seq - 1n
     this.#claimRecord(last, record.hash)
     this.#advance()
+    this.#moveAcked()
     return arrived
+  }
+
+  #takeTransaction(seq: bigint, item: Item, arrived: Arrived[]): void {
+    if (typeof this.#snapshot === 'object') {
+      throw new ProtocolError('OUT_OF_ORDER', 'a transaction in the middle of a snapshot', { field: 'kind' })
+    }
+    const position = this.#take(seq, item)
+    const held = position === undefined ? undefined : this.#known.get(seq)
+    if (position === undefined || held !== undefined) this.handled(item.channel, item.payload.length)
+    if (position === undefined) return
+    this.#snapshot = 'over'
+    if (held === undefined) arrived.push({ channel: item.channel, kind: item.kind, seq, payload: item.payload, position })
+    else {
+      this.duplicates += 1
+      if (held.synced) this.#synced.add(seq)
+    }
+  }
+
+  /** Parts count as handled when they come: they are bounded by themselves, and nothing is delivered before the last. */
+  #takePart(seq: bigint, item: Item, arrived: Arrived[]): void {
+    this.handled(item.channel, item.payload.length)
+    const lostFrom = this.#run.seq + 1n
+    if (this.#snapshot === 'allowed') {
+      const parts = new SnapshotParts(item.payload)
+      const { base } = parts
+      if (base.seq < lostFrom || seq !== base.seq + 1n) {
+        throw new ProtocolError('OUT_OF_ORDER', `a snapshot at ${base.seq} for a peer that holds ${this.#run.seq}`, { field: 'base' })
+      }
+      this.#lostFrom = lostFrom
+      this.#run = { seq: base.seq, hash: base.hash.slice() }
+      this.#floor = base.seq
+      this.#heads.clear()
+      for (const [channel, head] of base.heads) this.#heads.set(channel, head)
+      this.#ahead.clear()
+      this.#claims.clear()
+      this.#known.clear()
+      this.#synced.clear()
+      this.#snapshot = parts
+    } else if (typeof this.#snapshot === 'object') this.#snapshot.add(item.payload)
+    else throw new ProtocolError('OUT_OF_ORDER', 'a snapshot that nothing asked for', { field: 'kind' })
+    if (this.#take(seq, item) === undefined) throw new ProtocolError('SEQUENCE', `part ${seq} came twice`, { field: 'seq' })
+    this.#advance()
+    const parts = this.#snapshot
+    if (!parts.complete) return
+    this.#snapshot = 'over'
+    const snapshot = { lostFrom: this.#lostFrom, base: parts.base.seq, bytes: parts.bytes(), run: this.#run, heads: new Map(this.#heads) }
+    arrived.push({ channel: item.channel, kind: item.kind, seq, payload: item.payload, snapshot })
+  }
+
+  /** The snapshot was applied and synced. */
+  snapshotSynced(last: bigint): void {
+    if (last > this.#acked) this.#acked = last
+    this.#moveAcked()
+  }
+
+  /** What is synced without a gap may be acknowledged; a transaction that is known to be synced moves it as it comes again. */
+  #moveAcked(): void {
+    while (this.#acked < this.#run.seq && this.#synced.delete(this.#acked + 1n)) this.#acked += 1n
   }
 
   #claimRecord(last: bigint, hash: Uint8Array): void {
@@ -114,12 +212,12 @@ export class ReceiveSide {
     this.#claims.set(last, hash.slice())
   }
 
-  /** @returns false for a transaction that is already held */
-  #take(seq: bigint, item: Item): boolean {
+  /** @returns undefined for a transaction that is already held */
+  #take(seq: bigint, item: Item): Position | undefined {
     const head = this.#heads.get(item.channel) ?? noHead()
     if (seq <= this.#run.seq || seq <= head.seq) {
       this.duplicates += 1
-      return false
+      return undefined
     }
     this.#checkReach(seq)
     if (item.prev !== head.seq) {
@@ -129,13 +227,19 @@ export class ReceiveSide {
     }
     if (this.#ahead.has(seq)) throw new ProtocolError('SEQUENCE', `transaction ${seq} exists on two channels`, { field: 'seq' })
     const digest = transactionDigest(this.#crypto, head, { seq, kind: item.kind, channel: item.channel, payload: item.payload })
+    const known = this.#known.get(seq)
+    if (known !== undefined && !equals(known.digest, digest)) {
+      throw new ProtocolError('DIVERGED', `transaction ${seq} is another than it was`, { field: 'digest' })
+    }
     this.#heads.set(item.channel, { seq, digest })
     this.#ahead.set(seq, digest)
-    return true
+    return { channel: item.channel, prev: head.seq, digest }
   }
 
   #checkReach(seq: bigint): void {
-    if (seq > this.#acked + BigInt(UNACKED_MAX)) {
+    let from = this.#acked
+    if (from < this.#floor) from = this.#floor
+    if (seq > from + BigInt(UNACKED_MAX)) {
       throw new ProtocolError('SEQUENCE', `transaction ${seq} lies more than ${UNACKED_MAX} beyond what was acknowledged`, { field: 'seq' })
     }
   }
@@ -186,9 +290,16 @@ export class ReceiveSide {
 
   /** The effect of a transaction is synced. @returns true when `acked` moved */
   synced(seq: bigint): boolean {
+    if (seq <= this.#acked) return false
+    if (seq > this.#run.seq && !this.#ahead.has(seq)) {
+      // handed over in an earlier epoch, and on its way again: it counts when it comes
+      const known = this.#known.get(seq)
+      if (known !== undefined) known.synced = true
+      return false
+    }
     this.#synced.add(seq)
     const before = this.#acked
-    while (this.#synced.delete(this.#acked + 1n)) this.#acked += 1n
+    this.#moveAcked()
     return this.#acked !== before
   }
 

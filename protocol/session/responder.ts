@@ -45,8 +45,8 @@ export interface ResponderConnection {
 }
 
 /**
- * `busy`: the CPU budget of handshakes is used up; who comes back with a retry cookie is served. `full`: no room for another session; nobody is.
- * `waitSeconds` is 0 to 30.
+ * `busy`: the CPU budget of handshakes is used up; who comes back with a retry cookie is served, unless its own source had its share. `full`: no
+ * room for another session; nobody is. `waitSeconds` is 0 to 30.
  */
 export type Load = { readonly state: 'free' } | { readonly state: 'busy' | 'full'; readonly waitSeconds: number }
 
@@ -187,7 +187,7 @@ export class Responder<Reason> {
     if (returned && !this.#madeRetryCookie(init, addr, nowMs)) {
       throw new ProtocolError('COOKIE_MISMATCH', 'the retry cookie is not one of ours, or outlived', { field: 'retryCookie' })
     }
-    const load = this.#loadAt(nowMs)
+    const load = this.#loadAt(nowMs, connection.guard)
     if (load.state !== 'free' && !returned) {
       const waitSeconds = Math.min(RETRY_WAIT_SECONDS_MAX, Math.max(0, Math.ceil(load.waitSeconds)))
       const retry = retryCookie(crypto, this.#secrets.current(nowMs), addr, init)
@@ -198,6 +198,9 @@ export class Responder<Reason> {
       }
     }
     if (load.state === 'full') throw new ProtocolError('BUSY', 'no room for another session')
+    if (connection.guard.source.waitSeconds(nowMs) > 0) {
+      throw new ProtocolError('BUSY', 'more handshakes of this peer, or of its network, than one source gets')
+    }
 
     const signer = this.#identityOf(init)
     const localEid = eid(signer.publicKey)
@@ -207,6 +210,7 @@ export class Responder<Reason> {
     if (sfc === undefined) flags &= ~FLAG.SFC
     if (offer.group !== true) flags &= ~FLAG.GROUP
 
+    connection.guard.source.spend(nowMs)
     const period = this.#secrets.current(nowMs)
     const ctx = cookieContext(crypto, period.e, addr, frame)
     const exchange = this.#exchange(period, ctx, init.ephI)
@@ -276,11 +280,15 @@ export class Responder<Reason> {
     }
   }
 
-  /** The spent set has its say: without room in it no ACK can be taken. */
-  #loadAt(nowMs: number): Load {
+  /** The spent set has its say: without room in it no ACK can be taken. So has the source: one that had its share is asked to wait. */
+  #loadAt(nowMs: number, guard: ConnectionGuard): Load {
     const load = this.#init.load(nowMs)
-    if (!this.#spent.isFull(nowMs)) return load
-    return { state: 'full', waitSeconds: load.state === 'free' ? RETRY_WAIT_SECONDS_MAX : load.waitSeconds }
+    if (this.#spent.isFull(nowMs)) {
+      return { state: 'full', waitSeconds: load.state === 'free' ? RETRY_WAIT_SECONDS_MAX : load.waitSeconds }
+    }
+    const sourceWait = guard.source.waitSeconds(nowMs)
+    if (sourceWait === 0 || load.state === 'full') return load
+    return { state: 'busy', waitSeconds: load.state === 'busy' ? Math.max(load.waitSeconds, sourceWait) : sourceWait }
   }
 
   #madeRetryCookie(init: PssInit, addr: Uint8Array, nowMs: number): boolean {

@@ -1,32 +1,14 @@
-import type { CryptoProvider } from '../crypto/provider.ts'
 import { ProtocolError } from '../errors.ts'
-import { type ChainPoint, type ChannelHead, chainNext, noHead, transactionDigest } from './chain.ts'
+import type { ChainPoint } from './chain.ts'
+import { Fifo } from './fifo.ts'
 import { type Item, isTransaction, itemBytes, RECORD_ITEMS_MAX, RECORD_PACK_BYTES } from './items.ts'
+import type { Journal, Outgoing, Unacked } from './journal.ts'
 import { CHANNELS_MAX } from './ready.ts'
 import { NO_HASH } from './record.ts'
 import { isCounted, SendCredit, windowCost } from './window.ts'
 
-/** Transactions that a sender keeps beyond the peer's `ack`. */
+/** Transactions that a sender lets out beyond the peer's `ack`. */
 export const UNACKED_MAX = 4_096
-
-/** One item on its way out. `tag` is the driver's: it gets it back when the item is acked, or sent where it is live. */
-export interface Outgoing<T> {
-  readonly kind: number
-  readonly channel: number
-  readonly payload: Uint8Array
-  readonly tag: T
-  state: 'waiting' | 'sent' | 'cancelled'
-}
-
-/** A transaction that the peer has not acknowledged: what a journal holds. */
-export interface Unacked<T> {
-  readonly seq: bigint
-  readonly prev: bigint
-  readonly digest: Uint8Array
-  /** the chain after it */
-  readonly hash: Uint8Array
-  readonly item: Outgoing<T>
-}
 
 /** What goes into one record. */
 export interface Packed<T> {
@@ -37,92 +19,82 @@ export interface Packed<T> {
   unnumbered: Outgoing<T>[]
 }
 
-/** A first-in-first-out list whose removal costs nothing. */
-class Fifo<V> {
-  #items: V[] = []
-  #start = 0
+/** Cancelled items of a channel that may wait among the others before they are cleared out. */
+const CANCELLED_KEPT = 32
+const NOTHING = new Uint8Array(0)
 
-  get length(): number {
-    return this.#items.length - this.#start
-  }
-
-  push(item: V): void {
-    this.#items.push(item)
-  }
-
-  first(): V | undefined {
-    return this.#items[this.#start]
-  }
-
-  shift(): V | undefined {
-    const item = this.#items[this.#start]
-    if (item === undefined) return undefined
-    this.#items[this.#start] = undefined as V
-    this.#start += 1
-    if (this.#start > 1_024 && this.#start * 2 > this.#items.length) {
-      this.#items = this.#items.slice(this.#start)
-      this.#start = 0
-    }
-    return item
-  }
-
-  *[Symbol.iterator](): Iterator<V> {
-    for (let i = this.#start; i < this.#items.length; i++) yield this.#items[i] as V
-  }
+interface Waiting<T> {
+  item: Outgoing<T>
+  /** transactions only */
+  entry: Unacked<T> | undefined
+  /** its window was used as it was numbered */
+  reserved: boolean
 }
 
 interface Channel<T> {
-  waiting: Fifo<Outgoing<T>>
+  waiting: Fifo<Waiting<T>>
   credit: SendCredit
-  head: ChannelHead
+  /** cancelled items among those that wait; never many more than the others */
+  cancelled: number
 }
 
-/** One direction's sender: numbers and chains what waits, packs it into records, keeps it until it is acked. Knows nothing of keys. */
+/** What a contract's rate lets out. */
+export interface SendGate {
+  maySend(kind: number): boolean
+  sent(item: Item): void
+}
+
+/** One direction's sender in one epoch: packs what waits into records, within the peer's windows. Knows nothing of keys or disks. */
 export class SendSide<T> {
-  readonly #crypto: CryptoProvider
+  readonly #journal: Journal<T>
   /** at most CHANNELS_MAX entries, all opened by ourselves */
   readonly #channels = new Map<number, Channel<T>>()
   /** windows of channels that we have not used yet; at most CHANNELS_MAX entries */
   readonly #grantedAhead = new Map<number, number>()
-  /** at most UNACKED_MAX entries */
-  readonly #unacked = new Fifo<Unacked<T>>()
-  #tx: ChainPoint
-  #acked: ChainPoint
+  #begun = false
+  #sent: ChainPoint
+  /** nothing beyond this number leaves before everything up to it is acknowledged: the end of a snapshot */
+  #holdAfter = 0n
+  readonly #gate: SendGate | undefined
+  /** something was held back by the gate since it was last asked what is ready */
+  #gated = false
 
-  /**
-   * @param start - number and chain after the last transaction that the peer acknowledged; 0 and h_0 in a new session
-   * @param heads - the channels' heads at `start`
-   */
-  constructor(crypto: CryptoProvider, start: ChainPoint, heads: ReadonlyMap<number, ChannelHead> = new Map()) {
-    this.#crypto = crypto
-    for (const [number, head] of heads) this.#channel(number).head = head
-    this.#tx = start
-    this.#acked = start
+  /** @param journal - what earlier epochs left unacknowledged; it waits until {@link begin} says what of it the peer lacks */
+  constructor(journal: Journal<T>, gate?: SendGate) {
+    this.#journal = journal
+    this.#gate = gate
+    this.#sent = journal.acked
+  }
+
+  get journal(): Journal<T> {
+    return this.#journal
   }
 
   /** The newest transaction that was numbered, and the chain after it. */
   get tx(): ChainPoint {
-    return this.#tx
+    return this.#journal.tx
+  }
+
+  /** The highest number that left in this epoch, or was acknowledged before, and the chain after it: what may be signed. */
+  get sent(): ChainPoint {
+    return this.#sent.seq > this.#journal.acked.seq ? this.#sent : this.#journal.acked
   }
 
   /** The newest that the peer acknowledged. */
   get acked(): ChainPoint {
-    return this.#acked
+    return this.#journal.acked
   }
 
-  heads(): Map<number, ChannelHead> {
-    return new Map([...this.#channels].filter(([, { head }]) => head.seq > 0n).map(([number, { head }]) => [number, head]))
-  }
-
-  get unacked(): Iterable<Unacked<T>> {
-    return this.#unacked
+  /** Something waits for nothing but the contract's rate. */
+  get gated(): boolean {
+    return this.#gated
   }
 
   /** Nothing waits and nothing is unacknowledged. */
   get flushed(): boolean {
-    if (this.#unacked.length > 0) return false
+    if (this.#journal.length > 0) return false
     for (const { waiting } of this.#channels.values()) {
-      for (const item of waiting) if (item.state === 'waiting') return false
+      for (const { item, entry } of waiting) if (entry === undefined && item.state === 'waiting') return false
     }
     return true
   }
@@ -134,34 +106,93 @@ export class SendSide<T> {
       if (this.#channels.size === CHANNELS_MAX) {
         throw new ProtocolError('RANGE', `a session has at most ${CHANNELS_MAX} channels`, { field: 'channel' })
       }
-      channel = { waiting: new Fifo(), credit: new SendCredit(this.#grantedAhead.get(number)), head: noHead() }
+      channel = { waiting: new Fifo(), credit: new SendCredit(this.#grantedAhead.get(number)), cancelled: 0 }
       this.#grantedAhead.delete(number)
       this.#channels.set(number, channel)
     }
     return channel
   }
 
+  /** READY is there: what the peer lacks goes out, oldest first. */
+  begin(entries: Iterable<Unacked<T>>, { holdAfter = 0n }: { holdAfter?: bigint } = {}): void {
+    this.#begun = true
+    this.#holdAfter = holdAfter
+    for (const entry of entries) this.#push(entry, false)
+  }
+
+  #push(entry: Unacked<T>, reserved: boolean): void {
+    this.#channel(entry.item.channel).waiting.push({ item: entry.item, entry, reserved })
+  }
+
+  /** Live and control items; a transaction is numbered here and counts as synced. */
   queue(channel: number, kind: number, payload: Uint8Array, tag: T): Outgoing<T> {
     const item: Outgoing<T> = { kind, channel, payload, tag, state: 'waiting' }
-    this.#channel(channel).waiting.push(item)
+    const { waiting } = this.#channel(channel)
+    if (isTransaction(kind)) this.enqueue(this.#journal.append(item), 'unreserved')
+    else waiting.push({ item, entry: undefined, reserved: false })
     return item
+  }
+
+  /** A live item that still waits never leaves; what it held is let go of, however long the items before it wait. */
+  cancel(item: Outgoing<T>): void {
+    item.state = 'cancelled'
+    item.payload = NOTHING
+    const channel = this.#channel(item.channel)
+    channel.cancelled += 1
+    if (channel.cancelled <= CANCELLED_KEPT || channel.cancelled * 2 <= channel.waiting.length) return
+    channel.waiting.retain((one) => one.item.state !== 'cancelled')
+    channel.cancelled = 0
+  }
+
+  /**
+   * Takes window for a transaction that is to be numbered now, so that a number never waits for a slow reader while others go on.
+   * @returns false while the channel's window, or what may be unacknowledged, is used up
+   * @throws ProtocolError `RANGE` for channel 65
+   */
+  reserve(channel: number, payloadBytes: number): boolean {
+    const { credit } = this.#channel(channel)
+    const cost = windowCost(payloadBytes)
+    if (this.#journal.length >= UNACKED_MAX || !credit.allows(cost)) return false
+    credit.use(cost)
+    return true
+  }
+
+  /** A numbered transaction is on disk. Before {@link begin} it only counts as synced: begin brings it. */
+  enqueue(entry: Unacked<T>, window: 'reserved' | 'unreserved'): void {
+    this.#journal.markSynced(entry.seq)
+    if (this.#begun) this.#push(entry, window === 'reserved')
   }
 
   /** @returns the channels that `pack` would give something for now */
   *ready(): Iterable<number> {
+    this.#gated = false
     for (const [number, channel] of this.#channels) if (this.#next(channel) !== undefined) yield number
   }
 
-  #next(channel: Channel<T>): Outgoing<T> | undefined {
-    let item = channel.waiting.first()
-    while (item?.state === 'cancelled') {
+  #next(channel: Channel<T>): Waiting<T> | undefined {
+    let next = channel.waiting.first()
+    while (next !== undefined && this.#isPast(next)) {
       channel.waiting.shift()
-      item = channel.waiting.first()
+      if (next.item.state === 'cancelled') channel.cancelled -= 1
+      next = channel.waiting.first()
     }
-    if (item === undefined) return undefined
-    if (isCounted(item.kind) && !channel.credit.allows(windowCost(item.payload.length))) return undefined
-    if (isTransaction(item.kind) && this.#unacked.length >= UNACKED_MAX) return undefined
-    return item
+    if (next === undefined) return undefined
+    const { item, entry, reserved } = next
+    if (isCounted(item.kind) && !reserved && !channel.credit.allows(windowCost(item.payload.length))) return undefined
+    if (entry !== undefined) {
+      const acked = this.#journal.acked.seq
+      if (entry.seq > acked + BigInt(UNACKED_MAX)) return undefined
+      if (entry.seq > this.#holdAfter && acked < this.#holdAfter) return undefined
+    }
+    if (this.#gate?.maySend(item.kind) === false) {
+      this.#gated = true
+      return undefined
+    }
+    return next
+  }
+
+  #isPast({ item, entry }: Waiting<T>): boolean {
+    return entry === undefined ? item.state === 'cancelled' : entry.seq <= this.#journal.acked.seq
   }
 
   /**
@@ -175,54 +206,38 @@ export class SendSide<T> {
     const unnumbered: Outgoing<T>[] = []
     let bytes = 0
     let firstSeq = 0n
-    let hash: Uint8Array = NO_HASH
+    let last: Unacked<T> | undefined
     while (items.length < RECORD_ITEMS_MAX) {
-      const item = this.#next(channel)
-      if (item === undefined) break
+      const next = this.#next(channel)
+      if (next === undefined) break
+      const { item, entry, reserved } = next
       const size = itemBytes(item.kind, item.payload.length)
       if (items.length > 0 && bytes + size > RECORD_PACK_BYTES) break
+      if (entry !== undefined && last !== undefined && entry.seq !== last.seq + 1n) break
       bytes += size
       channel.waiting.shift()
       item.state = 'sent'
-      if (isCounted(item.kind)) channel.credit.use(windowCost(item.payload.length))
-      let prev: bigint | undefined
-      if (isTransaction(item.kind)) {
-        prev = channel.head.seq
-        const { seq } = this.#number(channel, item)
-        if (firstSeq === 0n) firstSeq = seq
-        hash = this.#tx.hash
-      } else unnumbered.push(item)
-      items.push({ kind: item.kind, channel: number, prev, payload: item.payload })
+      if (isCounted(item.kind) && !reserved) channel.credit.use(windowCost(item.payload.length))
+      if (entry === undefined) unnumbered.push(item)
+      else {
+        if (last === undefined) firstSeq = entry.seq
+        last = entry
+      }
+      const packed = { kind: item.kind, channel: number, prev: entry?.prev, payload: item.payload }
+      this.#gate?.sent(packed)
+      items.push(packed)
     }
     if (items.length === 0) return undefined
-    return { items, seq: firstSeq, hash, unnumbered }
-  }
-
-  #number(channel: Channel<T>, item: Outgoing<T>): Unacked<T> {
-    const seq = this.#tx.seq + 1n
-    const digest = transactionDigest(this.#crypto, channel.head, { seq, kind: item.kind, channel: item.channel, payload: item.payload })
-    const entry: Unacked<T> = { seq, prev: channel.head.seq, digest, hash: chainNext(this.#crypto, this.#tx.hash, digest), item }
-    channel.head = { seq, digest }
-    this.#tx = { seq, hash: entry.hash }
-    this.#unacked.push(entry)
-    return entry
+    if (last !== undefined && last.seq > this.#sent.seq) this.#sent = { seq: last.seq, hash: last.hash }
+    return { items, seq: firstSeq, hash: last?.hash ?? NO_HASH, unnumbered }
   }
 
   /**
    * @returns the transactions that this acknowledges for the first time
    * @throws ProtocolError `SEQUENCE` when the peer acknowledges what was never sent
    */
-  ack(upTo: bigint): Outgoing<T>[] {
-    if (upTo > this.#tx.seq) {
-      throw new ProtocolError('SEQUENCE', `the peer acknowledges ${upTo}, ${this.#tx.seq} were sent`, { field: 'ack' })
-    }
-    const acked: Outgoing<T>[] = []
-    for (let entry = this.#unacked.first(); entry !== undefined && entry.seq <= upTo; entry = this.#unacked.first()) {
-      this.#unacked.shift()
-      this.#acked = { seq: entry.seq, hash: entry.hash }
-      acked.push(entry.item)
-    }
-    return acked
+  ack(upTo: bigint): Unacked<T>[] {
+    return this.#journal.ack(upTo)
   }
 
   /**
@@ -243,14 +258,14 @@ export class SendSide<T> {
     this.#grantedAhead.set(number, bytes)
   }
 
-  /** Everything that will now never be acknowledged or sent, oldest first. */
-  abandon(): { unacked: Outgoing<T>[]; waiting: Outgoing<T>[] } {
-    const unacked = [...this.#unacked].map(({ item }) => item)
-    const waiting: Outgoing<T>[] = []
-    for (const { waiting: queue } of this.#channels.values()) {
-      for (let item = queue.shift(); item !== undefined; item = queue.shift()) if (item.state === 'waiting') waiting.push(item)
+  /** The live items that will now never be sent, oldest first. Transactions stay in the journal. */
+  abandon(): Outgoing<T>[] {
+    const unsent: Outgoing<T>[] = []
+    for (const { waiting } of this.#channels.values()) {
+      for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+        if (next.entry === undefined && next.item.state === 'waiting') unsent.push(next.item)
+      }
     }
-    while (this.#unacked.shift() !== undefined);
-    return { unacked, waiting }
+    return unsent
   }
 }

@@ -1,18 +1,22 @@
-import { equals, wipe } from '../bytes.ts'
+import { equals, Writer, wipe } from '../bytes.ts'
 import type { CryptoProvider, Signer } from '../crypto/provider.ts'
-import { ProtocolError } from '../errors.ts'
+import { ProtocolError, type ProtocolErrorCode } from '../errors.ts'
 import type { ChainPoint, ChannelHead } from './chain.ts'
 import { type CheckpointSubject, type Direction, signCheckpoint, verifyCheckpoint } from './checkpoint.ts'
 import { Closing, STREAM_TIMES, type StreamTimes } from './closing.ts'
+import type { ContractMeter } from './contract.ts'
 import { type Established, wipeDirections, wipeEstablished } from './established.ts'
 import { FLAG } from './flags.ts'
 import { FRAME } from './header.ts'
 import { ITEM_KINDS, type Item, isKnownTransaction, isTransaction, itemsBytes, readItems } from './items.ts'
-import { CHANNELS_MAX, decodeReady, encodeReady, readyDifference } from './ready.ts'
+import { Journal, type Outgoing, type Unacked } from './journal.ts'
+import type { Known } from './ledger.ts'
+import { CHANNELS_MAX, decodeReady, encodeReady } from './ready.ts'
 import { ReceiveSide } from './receive-side.ts'
+import { reconcile } from './reconcile.ts'
 import { NO_HASH, RECORD_OVERHEAD_BYTES, type RecordType, readRecord, type SealedRecord, sealRecord } from './record.ts'
-import { type Outgoing, SendSide } from './send-side.ts'
-import type { OutgoingFrame, StreamEffect } from './stream-effects.ts'
+import { type SendGate, SendSide } from './send-side.ts'
+import type { OutgoingFrame, ReadyFacts, StreamEffect } from './stream-effects.ts'
 import { checkFinal, decodeTeardown, encodeTeardown, TEARDOWN_REASONS, type TeardownReason, teardownReasonName } from './teardown.ts'
 import { generationOf, REKEY_LIMITS, ReceiveKeys, type RekeyLimits, recordNonce, SendKeys } from './traffic-keys.ts'
 import { decodeWindow, encodeWindow } from './window.ts'
@@ -38,7 +42,22 @@ export interface StreamCounters {
   rxHeads?: ReadonlyMap<number, ChannelHead>
 }
 
-export interface SessionStreamInit {
+/** A session that outlives its epochs: what the driver carries from one to the next. */
+export interface CarriedState<T> {
+  direction: Direction
+  journal: Journal<T>
+  /** the run whose effects are synced, and the channels' heads */
+  rx: ChainPoint
+  rxHeads: ReadonlyMap<number, ChannelHead>
+  /** what was met beyond them */
+  known: Map<bigint, Known>
+  /** `new`: the first epoch, in which no snapshot may come */
+  epoch: 'new' | 'resumed'
+  /** this side came back without its ESE values */
+  eseLost?: boolean
+}
+
+export interface SessionStreamInit<T> {
   crypto: CryptoProvider
   /** the stream takes over its keys: those of the directions are wiped at once, the rest with the epoch */
   established: Established
@@ -50,6 +69,10 @@ export interface SessionStreamInit {
   times?: StreamTimes
   /** absent: a new session, which begins at 0 and the chain secrets */
   counters?: StreamCounters
+  /** in place of `counters`: what is unacknowledged goes on */
+  carried?: CarriedState<T>
+  /** holds the session to its contract, both ways; it outlives the epoch */
+  contract?: ContractMeter
 }
 
 /**
@@ -57,12 +80,15 @@ export interface SessionStreamInit {
  * Frames are pulled by channel, so that the driver packs what waited while its last write was under way.
  */
 export class SessionStream<T> {
-  readonly #init: SessionStreamInit
+  readonly #init: SessionStreamInit<T>
   readonly #times: StreamTimes
   readonly #direction: Direction
   readonly #sendKeys: SendKeys
   readonly #receiveKeys: ReceiveKeys
   readonly #send: SendSide<T>
+  readonly #eseLost: boolean
+  /** as this epoch began: what READY tells and is compared with */
+  readonly #rx: { rx: ChainPoint; heads: ReadonlyMap<number, ChannelHead> }
   readonly #receive: ReceiveSide
   /** the last record number of each stream; at most STREAMS_MAX entries */
   readonly #lastRec = new Map<number, bigint>()
@@ -74,13 +100,21 @@ export class SessionStream<T> {
   readonly #announce = new Set<number>()
   #phase: 'opening' | 'open' | 'closing' | 'closed' = 'opening'
   #readySent = false
-  #readyReceived = false
+  #peerReady: ReadyFacts | undefined
   #ackSent: bigint
   #heardMs: number
   #pinged = false
   #probeUntilMs: number | undefined
   #pingOut = false
   #pong: Uint8Array | undefined
+  /** the driver's own ping: wanted, then under way */
+  #measure: { payload: Uint8Array; sentMs: number | undefined } | undefined
+  #measures = 0
+  /** the newest instant that the driver named */
+  #nowMs: number
+  #expiryTold = false
+  /** what the record under way acknowledged: told even where the rest of it breaks the session off */
+  #ackedNow: StreamEffect<T>[] = []
   #signedSeq: bigint
   #signedMs: number
   #peerCheckpoint: Uint8Array | undefined
@@ -92,26 +126,31 @@ export class SessionStream<T> {
   /** items from 0x80 without meaning here */
   itemsIgnored = 0
 
-  constructor(init: SessionStreamInit) {
+  constructor(init: SessionStreamInit<T>) {
     this.#init = init
     this.#times = init.times ?? STREAM_TIMES
     const { keys, role } = init.established
     const [mine, theirs] = role === 'initiator' ? [keys.i2r, keys.r2i] : [keys.r2i, keys.i2r]
     this.#sendKeys = new SendKeys(init.crypto, mine, init.rekey ?? REKEY_LIMITS, init.nowMs)
     this.#receiveKeys = new ReceiveKeys(init.crypto, theirs)
-    const { direction, tx, rx, txHeads, rxHeads } = init.counters ?? {
-      direction: role === 'initiator' ? 0 : 1,
-      tx: { seq: 0n, hash: mine.chain.slice() },
-      rx: { seq: 0n, hash: theirs.chain.slice() }
-    }
+    const carried = init.carried ?? this.#carriedFrom(init.counters ?? firstCounters(init.established))
     wipeDirections(keys)
-    this.#direction = direction
-    this.#send = new SendSide(init.crypto, tx, txHeads)
-    this.#receive = new ReceiveSide(init.crypto, rx, rxHeads)
-    this.#ackSent = rx.seq
+    this.#direction = carried.direction
+    this.#eseLost = carried.eseLost === true
+    this.#nowMs = init.nowMs
+    this.#send = new SendSide(carried.journal, this.#gate())
+    this.#rx = { rx: carried.rx, heads: carried.rxHeads }
+    const resumed = carried.epoch === 'resumed' ? { known: carried.known } : undefined
+    this.#receive = new ReceiveSide(init.crypto, carried.rx, carried.rxHeads, resumed)
+    this.#ackSent = carried.rx.seq
     this.#heardMs = init.nowMs
-    this.#signedSeq = tx.seq
+    this.#signedSeq = carried.journal.acked.seq
     this.#signedMs = init.nowMs
+  }
+
+  #carriedFrom({ direction, tx, rx, txHeads, rxHeads }: StreamCounters): CarriedState<T> {
+    const journal = new Journal<T>(this.#init.crypto, { ...tx, heads: txHeads })
+    return { direction, journal, rx, rxHeads: rxHeads ?? new Map(), known: new Map(), epoch: 'resumed' }
   }
 
   get phase(): 'opening' | 'open' | 'closing' | 'closed' {
@@ -148,8 +187,8 @@ export class SessionStream<T> {
     return this.#sendKeys.generation
   }
 
-  get unacked() {
-    return this.#send.unacked
+  get unacked(): Iterable<Unacked<T>> {
+    return this.#send.journal.entries
   }
 
   /** Where the next epoch takes up, once nothing is unacknowledged. */
@@ -158,7 +197,7 @@ export class SessionStream<T> {
       direction: this.#direction,
       tx: this.#send.tx,
       rx: this.#receive.run,
-      txHeads: this.#send.heads(),
+      txHeads: this.#send.journal.heads,
       rxHeads: this.#receive.heads
     }
   }
@@ -173,10 +212,32 @@ export class SessionStream<T> {
     return this.#send.queue(channel, kind, payload, tag)
   }
 
+  /** Takes window for a transaction before it is numbered. @throws ProtocolError `RANGE` for channel 65 */
+  reserve(channel: number, payloadBytes: number): boolean {
+    return this.#send.reserve(channel, payloadBytes)
+  }
+
+  /** A transaction that the driver's journal numbered is on disk. */
+  enqueue(entry: Unacked<T>, window: 'reserved' | 'unreserved'): void {
+    this.#send.enqueue(entry, window)
+  }
+
+  /** Answers a `ready` that asks for a snapshot, once its parts are on disk: they go first, the rest when they are acknowledged. */
+  sendSnapshot(parts: readonly Unacked<T>[]): void {
+    const last = parts.at(-1)?.seq ?? 0n
+    for (const { seq } of this.#send.journal.entries) this.#send.journal.markSynced(seq)
+    this.#send.begin(this.#send.journal.entries, { holdAfter: last })
+  }
+
+  /** A snapshot of the peer was applied and synced. */
+  snapshotSynced(last: bigint): void {
+    this.#receive.snapshotSynced(last)
+  }
+
   /** @returns true when the item had not left yet and now never will */
   cancel(item: Outgoing<T>): boolean {
     if (item.state !== 'waiting') return item.state === 'cancelled'
-    item.state = 'cancelled'
+    this.#send.cancel(item)
     return true
   }
 
@@ -228,8 +289,8 @@ export class SessionStream<T> {
     return frame
   }
 
-  /** Everything that will never be acknowledged or sent, oldest first. */
-  abandon(): { unacked: Outgoing<T>[]; waiting: Outgoing<T>[] } {
+  /** The live items that will never be sent, oldest first. Transactions stay in the journal. */
+  abandon(): Outgoing<T>[] {
     return this.#send.abandon()
   }
 
@@ -242,18 +303,42 @@ export class SessionStream<T> {
     wipeEstablished(this.#init.established)
   }
 
+  #gate(): SendGate | undefined {
+    const { contract } = this.#init
+    if (contract === undefined) return undefined
+    return {
+      maySend: (kind) => contract.maySend(kind, this.#nowMs),
+      sent: (item) => contract.sent(item, this.#nowMs)
+    }
+  }
+
+  /** Asks for a ping whose answer comes as `pong`. One that is under way serves. */
+  measure(): void {
+    if (this.#measure !== undefined) return
+    this.#measures += 1
+    this.#measure = { payload: new Writer(8).u64(BigInt(this.#measures)).finish(), sentMs: undefined }
+  }
+
   // ── time ──
 
   /** When `tick` is to be called next, monotonic; undefined: not needed. */
   get wakeAtMs(): number | undefined {
     if (this.#phase === 'opening' || this.#phase === 'closed') return undefined
     const silenceMs = this.#heardMs + (this.#pinged ? this.#times.lostAfterMs : this.#times.pingAfterMs)
-    const heardByMs = Math.min(silenceMs, this.#probeUntilMs ?? Number.POSITIVE_INFINITY)
+    const heardByMs = Math.min(silenceMs, this.#probeUntilMs ?? Number.POSITIVE_INFINITY, this.#contractWakeMs)
     if (this.#closing === undefined) return heardByMs
     return Math.min(heardByMs, this.#closing.wakeAtMs(this.#send.flushed))
   }
 
+  get #contractWakeMs(): number {
+    const { contract } = this.#init
+    if (contract === undefined) return Number.POSITIVE_INFINITY
+    const expiresAtMs = this.#phase === 'open' && !this.#expiryTold ? contract.expiresAtMs : Number.POSITIVE_INFINITY
+    return Math.min(expiresAtMs, this.#send.gated ? contract.nextSendAtMs : Number.POSITIVE_INFINITY)
+  }
+
   tick(nowMs: number): StreamEffect<T>[] {
+    this.#nowMs = nowMs
     if (this.#phase === 'opening' || this.#phase === 'closed') return []
     if (this.#closing?.expired(nowMs) === true) {
       this.#phase = 'closed'
@@ -262,6 +347,10 @@ export class SessionStream<T> {
     const quietMs = nowMs - this.#heardMs
     if (quietMs >= this.#times.lostAfterMs || nowMs >= (this.#probeUntilMs ?? Number.POSITIVE_INFINITY)) return [{ kind: 'silent' }]
     if (quietMs >= this.#times.pingAfterMs) this.#pinged = true
+    if (this.#phase === 'open' && !this.#expiryTold && nowMs >= (this.#init.contract?.expiresAtMs ?? Number.POSITIVE_INFINITY)) {
+      this.#expiryTold = true
+      return [{ kind: 'expired' }]
+    }
     return []
   }
 
@@ -269,6 +358,7 @@ export class SessionStream<T> {
 
   /** Channels for which {@link next} has a frame now. */
   channels(nowMs: number): number[] {
+    this.#nowMs = nowMs
     const ready = new Set<number>()
     if (this.#controlDue(nowMs)) ready.add(CONTROL_CHANNEL)
     if (this.#flowing) {
@@ -279,7 +369,7 @@ export class SessionStream<T> {
   }
 
   get #flowing(): boolean {
-    return (this.#phase === 'open' || this.#phase === 'closing') && this.#readyReceived && this.#readySent
+    return (this.#phase === 'open' || this.#phase === 'closing') && this.#peerReady !== undefined && this.#readySent
   }
 
   #controlDue(nowMs: number): boolean {
@@ -299,7 +389,7 @@ export class SessionStream<T> {
     for (const grant of this.#receive.takeGrants()) control(ITEM_KINDS.window, encodeWindow(grant))
     if (this.#pong !== undefined) control(ITEM_KINDS.pong, this.#pong)
     this.#pong = undefined
-    const { seq, hash } = this.#send.tx
+    const { seq, hash } = this.#send.sent
     const unsigned = seq - this.#signedSeq
     if (unsigned >= BigInt(CHECKPOINT_TRANSACTIONS) || (unsigned > 0n && nowMs - this.#signedMs >= CHECKPOINT_MS)) {
       this.#signedSeq = seq
@@ -310,6 +400,10 @@ export class SessionStream<T> {
       this.#pingOut = true
       control(ITEM_KINDS.ping, new Uint8Array(0))
     }
+    if (this.#measure !== undefined && this.#measure.sentMs === undefined) {
+      this.#measure.sentMs = nowMs
+      control(ITEM_KINDS.ping, this.#measure.payload)
+    }
   }
 
   /**
@@ -317,6 +411,7 @@ export class SessionStream<T> {
    * @throws ProtocolError `REKEY_REQUIRED`: the epoch's keys are used up
    */
   next(channel: number, nowMs: number): OutgoingFrame<T> | undefined {
+    this.#nowMs = nowMs
     if (channel === CONTROL_CHANNEL && this.#lastFrame !== undefined) return this.#nextLast(nowMs)
     if (this.#phase === 'opening') return channel === CONTROL_CHANNEL && !this.#readySent ? this.#nextReady(nowMs) : undefined
     if (!this.#flowing) return undefined
@@ -334,16 +429,17 @@ export class SessionStream<T> {
   }
 
   #nextReady(nowMs: number): OutgoingFrame<T> {
-    const ready = { rx: this.#receive.run, tx: this.#send.tx, eseLost: false, heads: this.#receive.headsAhead() }
+    const ready = { rx: this.#receive.run, tx: this.#send.journal.synced, eseLost: this.#eseLost, heads: this.#receive.headsAhead() }
     const bytes = this.#control(CONTROL_CHANNEL, ITEM_KINDS.ready, encodeReady(ready), nowMs)
     this.#readySent = true
     return { bytes, sent: [], effects: this.#openIfReady() }
   }
 
   #openIfReady(): StreamEffect<T>[] {
-    if (!this.#readySent || !this.#readyReceived || this.#phase !== 'opening') return []
+    const facts = this.#peerReady
+    if (!this.#readySent || facts === undefined || this.#phase !== 'opening') return []
     this.#phase = 'open'
-    return [{ kind: 'ready' }]
+    return [{ kind: 'ready', ...facts }]
   }
 
   #nextLast(nowMs: number): OutgoingFrame<T> {
@@ -425,15 +521,16 @@ export class SessionStream<T> {
     this.#pinged = false
     this.#probeUntilMs = undefined
     this.#pingOut = false
+    this.#ackedNow = []
     try {
       return this.#takeRecord(stream, record, readItems(plaintext), nowMs)
     } catch (error) {
       if (!(error instanceof ProtocolError) || this.#phase === 'closed') throw error
-      return this.#breakOff('violation', error)
+      return [...this.#ackedNow, ...this.#breakOff(BREAK_OFF_REASONS[error.code] ?? 'violation', error)]
     }
   }
 
-  #breakOff(reason: 'violation' | 'diverged', error: ProtocolError): StreamEffect<T>[] {
+  #breakOff(reason: TeardownReason, error: ProtocolError): StreamEffect<T>[] {
     this.abort(reason)
     return [{ kind: 'closed', close: { reason, by: 'local', error } }]
   }
@@ -452,17 +549,22 @@ export class SessionStream<T> {
     if (record.type !== FRAME.DATA_STREAM) return this.#takeClosing(stream, record, items, nowMs)
     if (this.#phase === 'closed') return []
     this.#bind(stream, first.channel)
-    if (!this.#readyReceived) return this.#takeReady(items)
+    if (this.#peerReady === undefined) return this.#takeReady(items)
     const effects: StreamEffect<T>[] = []
     this.#takeAck(record.counters.ack, effects, nowMs)
     if (this.#peerFinal && items.some(({ kind }) => isTransaction(kind))) {
       throw new ProtocolError('OUT_OF_ORDER', 'the peer sends transactions after its TEARDOWN', { field: 'kind' })
     }
-    for (const item of items) if (!isTransaction(item.kind) && item.kind !== ITEM_KINDS.live) this.#takeControl(item)
+    for (const item of items) if (!isTransaction(item.kind) && item.kind !== ITEM_KINDS.live) this.#takeControl(item, effects, nowMs)
     for (const { kind, payload } of items) if (kind === ITEM_KINDS.checkpoint) this.#takeCheckpoint(payload)
-    for (const { channel, kind, seq, payload } of this.#receive.accept(record.counters, items)) {
-      if (seq !== undefined && !isKnownTransaction(kind)) effects.push({ kind: 'unknown', channel, itemKind: kind, seq, payload })
-      else effects.push({ kind: 'deliver', channel, itemKind: kind, seq, payload })
+    const arrived = this.#receive.accept(record.counters, items)
+    this.#init.contract?.received(arrived, nowMs)
+    for (const { channel, kind, seq, payload, position, snapshot } of arrived) {
+      const numbered = seq === undefined || position === undefined ? undefined : { seq, position }
+      if (snapshot !== undefined) effects.push({ kind: 'snapshot', ...snapshot })
+      else if (numbered !== undefined && !isKnownTransaction(kind))
+        effects.push({ kind: 'unknown', channel, itemKind: kind, payload, ...numbered })
+      else effects.push({ kind: 'deliver', channel, itemKind: kind, payload, seq: undefined, ...numbered })
     }
     return effects
   }
@@ -485,25 +587,44 @@ export class SessionStream<T> {
       throw new ProtocolError('OUT_OF_ORDER', "the peer's first record is not its READY alone", { field: 'kind' })
     }
     const ready = decodeReady(item.payload)
-    const difference = readyDifference(ready, { tx: this.#send.tx, rx: this.#receive.run })
-    if (difference !== undefined) return this.#breakOff('diverged', difference)
-    this.#readyReceived = true
-    return this.#openIfReady()
+    const verdict = reconcile(ready, this.#send.journal, this.#rx)
+    if (verdict.kind === 'diverged') return this.#breakOff('diverged', verdict.error)
+    const peer = { rx: ready.rx.seq, tx: ready.tx.seq, heads: copyHeads(ready.heads), eseLost: ready.eseLost }
+    if (verdict.kind === 'snapshot') {
+      this.#peerReady = { peer, resent: 0, snapshot: 'wanted' }
+      return this.#openIfReady()
+    }
+    const effects: StreamEffect<T>[] = []
+    const acked = this.#send.ack(verdict.ack)
+    if (acked.length > 0) effects.push({ kind: 'acked', items: acked.map((entry) => entry.item), upTo: this.#send.acked })
+    const { seq } = this.#send.journal.synced
+    const lacking = verdict.entries.filter((entry) => entry.seq <= seq)
+    this.#send.begin(lacking)
+    this.#peerReady = { peer, resent: lacking.length, snapshot: 'none' }
+    return [...this.#openIfReady(), ...effects]
   }
 
   #takeAck(ack: bigint, effects: StreamEffect<T>[], nowMs: number): void {
     const items = this.#send.ack(ack)
     if (items.length === 0) return
-    effects.push({ kind: 'acked', items, upTo: this.#send.acked })
+    const acked: StreamEffect<T> = { kind: 'acked', items: items.map((entry) => entry.item), upTo: this.#send.acked }
+    effects.push(acked)
+    this.#ackedNow.push(acked)
     this.#closing?.progressed(nowMs)
   }
 
-  #takeControl(item: Item): void {
+  #takeControl(item: Item, effects: StreamEffect<T>[], nowMs: number): void {
     switch (item.kind) {
       case ITEM_KINDS.ack:
-      case ITEM_KINDS.pong:
       case ITEM_KINDS.checkpoint:
         return
+      case ITEM_KINDS.pong: {
+        const { payload, sentMs } = this.#measure ?? {}
+        if (payload === undefined || sentMs === undefined || !equals(item.payload, payload)) return
+        this.#measure = undefined
+        effects.push({ kind: 'pong', rttMs: nowMs - sentMs })
+        return
+      }
       case ITEM_KINDS.ping:
         if (item.payload.length <= PING_BYTES_MAX) this.#pong = item.payload.slice()
         return
@@ -561,7 +682,7 @@ export class SessionStream<T> {
       this.#phase = 'closed'
       return [{ kind: 'closed', close: { reason: name, by: 'peer' } }]
     }
-    if (!this.#readyReceived) throw new ProtocolError('OUT_OF_ORDER', 'a TEARDOWN with final numbers before READY')
+    if (this.#peerReady === undefined) throw new ProtocolError('OUT_OF_ORDER', 'a TEARDOWN with final numbers before READY')
     const effects: StreamEffect<T>[] = []
     this.#takeAck(record.counters.ack, effects, nowMs)
     checkFinal(final, this.#receive.run, equals)
@@ -584,4 +705,20 @@ export class SessionStream<T> {
     this.#closing.peerClosed()
     return effects
   }
+}
+
+/** How what a record did wrong is told; anything else is a VIOLATION. */
+const BREAK_OFF_REASONS: Partial<Record<ProtocolErrorCode, TeardownReason>> = { DIVERGED: 'diverged', CONTRACT: 'contract' }
+
+function firstCounters({ keys, role }: Established): StreamCounters {
+  const [mine, theirs] = role === 'initiator' ? [keys.i2r, keys.r2i] : [keys.r2i, keys.i2r]
+  return {
+    direction: role === 'initiator' ? 0 : 1,
+    tx: { seq: 0n, hash: mine.chain.slice() },
+    rx: { seq: 0n, hash: theirs.chain.slice() }
+  }
+}
+
+function copyHeads(heads: ReadonlyMap<number, ChannelHead>): Map<number, ChannelHead> {
+  return new Map([...heads].map(([channel, { seq, digest }]) => [channel, { seq, digest: digest.slice() }]))
 }

@@ -1,6 +1,6 @@
 import { equalsConstantTime, utf8 } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
-import type { LocalAgent } from '../identity/agent.ts'
+import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Principal } from '../tasks/todo.ts'
 import { A2aError } from './a2a-error.ts'
 
@@ -45,6 +45,7 @@ export function isBearer(header: string | undefined, authenticate: Authenticate)
   }
 }
 
-export function principalOf(agent: { eidHex: LocalAgent['eidHex'] }): Principal {
-  return { id: `eid:${agent.eidHex}`, eid: agent.eidHex }
+/** Named after the EID that it was first known by: what it owns stays its own when it rotates. */
+export function principalOf(agent: Pick<LocalAgent, 'eidHex' | 'homeHex'>): Principal {
+  return { id: `eid:${homeOf(agent)}`, eid: agent.eidHex }
 }

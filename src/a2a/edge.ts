@@ -41,7 +41,12 @@ export interface RemoteAgents {
 }
 
 export interface A2aEdgeComponents {
-  agents: { get(eid: EidHex): LocalAgent | undefined; defaultAgent(): LocalAgent | undefined }
+  agents: {
+    get(eid: EidHex): LocalAgent | undefined
+    defaultAgent(): LocalAgent | undefined
+    /** the agent of ours that had this EID once */
+    formerly?(eid: EidHex): LocalAgent | undefined
+  }
   local: LocalA2a
   keep: KeepAsleep
   authenticate: Authenticate
@@ -235,8 +240,18 @@ class HttpEdge implements A2aEdge {
     return agent
   }
 
+  /** @throws A2aError `AGENT_ROTATED` for a former EID of ours: it names the new one and does nothing */
+  #agentAt(target: Eid): LocalAgent | undefined {
+    const { agents } = this.#components
+    const name = eidHex(target)
+    const found = agents.get(name)
+    const now = found === undefined ? agents.formerly?.(name) : undefined
+    if (now === undefined) return found
+    throw new A2aError('AGENT_ROTATED', `this agent goes by another identity now: ${now.did}`, { metadata: { did: now.did } })
+  }
+
   async #card(target: Eid, req: Request, res: Response): Promise<void> {
-    const agent = this.#components.agents.get(eidHex(target))
+    const agent = this.#agentAt(target)
     let card: JsonObject
     if (agent !== undefined) card = this.#components.local.card(agent)
     else {
@@ -267,7 +282,7 @@ class HttpEdge implements A2aEdge {
       const body = parseJson(Buffer.isBuffer(req.body) ? req.body : new Uint8Array(0))
       id = idOf(body)
       const envelope = checkEnvelope(body)
-      const agent = this.#components.agents.get(eidHex(target))
+      const agent = this.#agentAt(target)
       // An older caller is understood only where an asleep agent is refused (G-03).
       const asleep = agent !== undefined && this.#components.local.reachability(agent).state === 'asleep'
       const asked = asleep && isLegacy(parameters) ? legacyRequest(envelope) : envelope

@@ -6,7 +6,7 @@ import type { AsleepQueue } from '../delivery/asleep-queue.ts'
 import type { OutgoingObjects } from '../delivery/outgoing.ts'
 import { refusalOfAnswer } from '../delivery/queue-refusal.ts'
 import { RookeryError } from '../errors.ts'
-import type { LocalAgent } from '../identity/agent.ts'
+import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import { canonicalJson } from '../tasks/canonical-json.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 
@@ -48,7 +48,7 @@ export function createKeepAsleep({
   return async ({ from, to, params, retryAfterSec }) => {
     try {
       const { object } = await sealSend(outgoing, { from, to: to.eid, mailboxKey: to.mailboxKey, params })
-      const answer = await queue.enqueue({ audience: to.eidHex, principal: `eid:${from.eidHex}`, object })
+      const answer = await queue.enqueue({ audience: to.eidHex, principal: `eid:${homeOf(from)}`, object })
       return answer.status === 'queued' ? { reason: 'asleep', queued: true, retryAfterSec } : refusalOfAnswer(answer)
     } catch (err) {
       if (err instanceof RookeryError && err.kind === 'storage') return { reason: 'store-failed' }

@@ -1,9 +1,10 @@
 import type { A2ARequestHandler } from '@a2a-js/sdk/server'
 import type { Reachability } from '../../protocol/delivery/reachability.ts'
 import type { Refusal } from '../../protocol/delivery/refusals.ts'
-import type { LocalAgent } from '../identity/agent.ts'
+import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { JsonObject, Principal, Todos } from '../tasks/todo.ts'
+import { stateClass } from '../tasks/states.ts'
+import type { JsonObject, Principal, Todo, Todos } from '../tasks/todo.ts'
 import { noStreams } from './a2a-error.ts'
 import { cardFromJson } from './agent-card.ts'
 import type { A2aMethod } from './params.ts'
@@ -75,9 +76,26 @@ export class LocalA2a {
       return 'settled'
     }
     const message = call.params.message as JsonObject
-    if ((await this.#options.todos.ofMessage({ agent: agent.eidHex, caller: call.principal, message })) !== undefined) return 'now'
+    if ((await this.#options.todos.ofMessage({ agent: homeOf(agent), caller: call.principal, message })) !== undefined) return 'now'
     if (reachability.queues) throw new DeliveryRefused(await keep(reachability))
     throw new DeliveryRefused({ reason: 'asleep', queued: false, retryAfterSec: reachability.retryAfterSec })
+  }
+
+  /** Calls once, when the task has ended; it may have already. */
+  async ended(id: string, call: () => void): Promise<void> {
+    const { todos } = this.#options
+    const hasEnded = (todo: Todo | undefined) => todo === undefined || stateClass(todo.state) === 'terminal'
+    const off = todos.onCommit((todo) => {
+      if (todo.id === id && hasEnded(todo)) done()
+    })
+    let isDone = false
+    const done = () => {
+      if (isDone) return
+      isDone = true
+      off()
+      call()
+    }
+    if (hasEnded(await todos.get(id))) done()
   }
 
   handler(agent: LocalAgent): A2ARequestHandler {

@@ -1,16 +1,19 @@
 import { JsonRpcTransportHandler, ServerCallContext } from '@a2a-js/sdk/server'
 import { utf8 } from '../../protocol/bytes.ts'
 import { refusalRpcError } from '../../protocol/delivery/refusals.ts'
-import { eidHex } from '../../protocol/identity/eid.ts'
+import type { ProtocolError } from '../../protocol/errors.ts'
+import { type EidHex, eidHex } from '../../protocol/identity/eid.ts'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Inbound, Session } from '../sessions/session.ts'
+import type { WriteOp } from '../store/store.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError, fromRemoteError, toA2aError } from './a2a-error.ts'
 import { principalOf } from './bearer.ts'
 import { checkEnvelope, errorResponse, idOf, isObject, type JsonRpcId, type JsonRpcResponse, parseJson } from './json-rpc.ts'
 import { DeliveryRefused, type LocalA2a } from './local-a2a.ts'
+import { createsTask, OpenTasks } from './open-tasks.ts'
 import { checkMethod, checkParams, checkTenant } from './params.ts'
 import { Caller } from './request-handler.ts'
 import { checkVersion, readServiceParameters, type ServiceParameters } from './service-parameters.ts'
@@ -30,6 +33,9 @@ const PARAMETER_BYTES_MAX = 4_096
 const PARAMETERS_BYTES_MAX = 16_384
 
 interface Pending {
+  readonly payload: Uint8Array
+  /** the peer has the request: if its process went meanwhile, only asking again brings the answer */
+  acknowledged: boolean
   resolve(result: Json): void
   reject(error: unknown): void
 }
@@ -62,8 +68,11 @@ export function a2aChannelOf(session: Session, components: { clock: Clock; logge
 }
 
 /** Answers the peer's requests for the session's local agent. Call it for every session before its first item. */
-export function serveA2a(session: Session, components: { local: LocalA2a; clock: Clock; logger: Logger }): void {
-  a2aChannelOf(session, components).serve(components.local)
+export function serveA2a(
+  session: Session,
+  components: { local: LocalA2a; clock: Clock; logger: Logger; rootOf?: (eidHex: EidHex) => EidHex }
+): void {
+  a2aChannelOf(session, components).serve(components.local, components.rootOf)
 }
 
 /** A2A 1.0 JSON-RPC over channel 1 (wire.md §9): one JSON text a transaction, ids unique in each direction. */
@@ -73,7 +82,17 @@ export class A2aChannel {
   readonly #logger: Logger
   readonly #pending = new Map<JsonRpcId, Pending>()
   readonly #ended = new AbortController()
+  /** ids of the peer's requests at work; at most REQUESTS_SERVED_MAX */
+  readonly #atWork = new Set<JsonRpcId>()
+  /** makes ids of this process differ from those of an earlier one, whose late answers may still come */
+  #idPrefix: string | undefined
+  /** tasks of ours at the peer, and of the peer here, where a contract bounds them */
+  readonly #openThere: OpenTasks | undefined
+  readonly #openHere: OpenTasks | undefined
+  /** our requests that may make a task and have no answer; as many as the contract allows tasks at once */
+  readonly #creating = new Set<JsonRpcId>()
   #local: LocalA2a | undefined
+  #rootOf: (eidHex: EidHex) => EidHex = (name) => name
   #nextId = 1
   #serving = 0
   /** items that were no JSON-RPC of ours, or answers nobody waits for */
@@ -83,7 +102,11 @@ export class A2aChannel {
     this.#session = session
     this.#clock = clock
     this.#logger = logger
+    const { contract } = session
+    this.#openThere = contract === undefined ? undefined : new OpenTasks(contract, 'sent')
+    this.#openHere = contract === undefined ? undefined : new OpenTasks(contract, 'received')
     session.onChannel(A2A_CHANNEL, (item) => this.#take(item))
+    session.onResumed?.(() => this.#askAgain())
     void session.closed.then(({ reason }) => {
       this.#ended.abort(lost(reason))
       for (const pending of this.#pending.values()) pending.reject(lost(reason))
@@ -91,8 +114,10 @@ export class A2aChannel {
     })
   }
 
-  serve(local: LocalA2a): void {
+  /** @param rootOf - the EID that a caller was first known by here; absent: the one it has */
+  serve(local: LocalA2a, rootOf?: (eidHex: EidHex) => EidHex): void {
     this.#local = local
+    if (rootOf !== undefined) this.#rootOf = rootOf
   }
 
   /**
@@ -110,19 +135,33 @@ export class A2aChannel {
     if (this.#pending.size >= REQUESTS_PENDING_MAX) {
       throw new A2aError('RATE_LIMITED', `${REQUESTS_PENDING_MAX} requests to this agent wait for an answer`, { retryAfterSec: 1 })
     }
-    const id = this.#nextId++
+    const id = this.#id()
     const payload = utf8(
       JSON.stringify({ jsonrpc: '2.0', id, method, params, [SERVICE_PARAMETERS_MEMBER]: writeParameters(options.parameters) })
     )
     if (payload.length > A2A_TEXT_BYTES_MAX) throw tooLarge(payload.length)
+    if (createsTask(method, params) && this.#openThere !== undefined) {
+      const breach = this.#openThere.begin()
+      if (breach !== undefined) throw overContract(breach)
+      this.#creating.add(id)
+    }
     const { promise, resolve, reject } = Promise.withResolvers<Json>()
-    this.#pending.set(id, { resolve, reject })
+    const pending: Pending = { payload, acknowledged: false, resolve, reject }
+    this.#pending.set(id, pending)
     const aborted = () => reject(options.signal?.reason)
     options.signal?.addEventListener('abort', aborted, { once: true })
     const cancel = this.#clock.after(options.timeoutMs, () => reject(unknownOutcome(`no answer within ${options.timeoutMs} ms`)))
-    this.#session.send(A2A_CHANNEL, A2A_KIND, payload, options.signal === undefined ? {} : { signal: options.signal }).catch((err) => {
-      reject(err instanceof RookeryError && err.code === 'SESSION_LOST' ? lost(err.message) : err)
-    })
+    this.#session.send(A2A_CHANNEL, A2A_KIND, payload, options.signal === undefined ? {} : { signal: options.signal }).then(
+      () => {
+        pending.acknowledged = true
+      },
+      (err) => {
+        // a caller that went away takes nothing back: the request is journaled
+        if (options.signal?.aborted !== true) this.#created(id, undefined)
+        if (!(err instanceof RookeryError)) reject(err)
+        else reject(err.code === 'SESSION_LOST' ? lost(err.message) : err.code === 'CONTRACT_LIMIT' ? overContract(err) : err)
+      }
+    )
     try {
       return await promise
     } finally {
@@ -132,8 +171,27 @@ export class A2aChannel {
     }
   }
 
+  /** A request that may make a task has its answer, be it late; undefined: none, and it made none. */
+  #created(id: JsonRpcId, result: Json | undefined): void {
+    if (this.#creating.delete(id)) this.#openThere?.answered(result)
+  }
+
+  /** Every request is a transaction, so the number at the start of a process lies above all that earlier ones used for their ids. */
+  #id(): JsonRpcId {
+    this.#idPrefix ??= this.#session.info().txSeq
+    return `${this.#idPrefix}-${this.#nextId++}`
+  }
+
+  /** The peer's process may be another one than took our requests: under the same id it answers, or finds that it is at work. */
+  #askAgain(): void {
+    for (const { payload, acknowledged } of this.#pending.values()) {
+      if (acknowledged)
+        this.#session.send(A2A_CHANNEL, A2A_KIND, payload).catch((err) => this.#logger.debug({ err }, 'asking again failed'))
+    }
+  }
+
   /** Resolves, and so acknowledges the transaction, once the request's Todo is on disk or its answer is known. */
-  async #take({ kind, payload }: Inbound): Promise<void> {
+  async #take({ kind, payload, position }: Inbound): Promise<void> {
     if (kind !== A2A_KIND) return this.#ignore()
     let body: Json
     try {
@@ -147,16 +205,24 @@ export class A2aChannel {
       const message = `${REQUESTS_SERVED_MAX} requests of this session are at work`
       return this.#answer(errorResponse(idOf(body), new A2aError('RATE_LIMITED', message, { retryAfterSec: 1 })))
     }
+    const id = idOf(body)
+    if (id !== null && this.#atWork.has(id)) return // asked again over a new connection
     const { promise: durable, resolve: onDurable } = Promise.withResolvers<void>()
     this.#serving++
-    const answered = this.#respond(body, onDurable)
+    if (id !== null) this.#atWork.add(id)
+    const answered = this.#respond(body, { onDurable, alongside: position })
       .then((response) => this.#answer(response))
-      .finally(() => this.#serving--)
+      .finally(() => {
+        this.#serving--
+        if (id !== null) this.#atWork.delete(id)
+      })
     await Promise.race([durable, answered])
   }
 
-  async #respond(body: Json, onDurable: () => void): Promise<JsonRpcResponse> {
+  async #respond(body: Json, durably: { onDurable: () => void; alongside: () => readonly WriteOp[] }): Promise<JsonRpcResponse> {
     const id = idOf(body)
+    let counted: OpenTasks | undefined
+    let result: Json | undefined
     try {
       const request = checkEnvelope(body)
       const parameters = readParameters((body as JsonObject)[SERVICE_PARAMETERS_MEMBER])
@@ -166,18 +232,27 @@ export class A2aChannel {
       checkTenant(request.params)
       if (this.#local === undefined) throw new A2aError('UNSUPPORTED_OPERATION', 'this session serves no A2A')
       const agent = this.#session.local
-      const principal = principalOf({ eidHex: eidHex(this.#session.remote) })
+      const principal = principalOf(remoteOf(this.#session, this.#rootOf))
       const wait = await this.#local.admit(agent, { principal, method, params: request.params }, async ({ retryAfterSec }) => ({
         reason: 'asleep',
         queued: false,
         deposits: true,
         retryAfterSec
       }))
-      const caller = new Caller({ principal, door: 'a2a-pss', params: request.params, wait, signal: this.#ended.signal, onDurable })
+      const caller = new Caller({ principal, door: 'a2a-pss', params: request.params, wait, signal: this.#ended.signal, ...durably })
+      if (createsTask(method, request.params) && this.#openHere !== undefined) {
+        const breach = this.#openHere.begin()
+        if (breach !== undefined) {
+          this.#session.breach(breach)
+          throw overContract(breach)
+        }
+        counted = this.#openHere
+      }
       const handler = new JsonRpcTransportHandler(this.#local.handler(agent))
       const context = new ServerCallContext({ user: caller, requestedVersion: parameters.version })
       const response = await handler.handle({ jsonrpc: '2.0', id, method, params: request.params }, context)
       if (caller.refused !== undefined) throw caller.refused
+      result = (response as { result?: Json }).result
       return response as JsonRpcResponse
     } catch (err) {
       if (err instanceof DeliveryRefused) {
@@ -189,10 +264,15 @@ export class A2aChannel {
         this.#logger.error({ err: error.cause ?? err }, 'an A2A request of a session failed')
       }
       return errorResponse(id, error)
+    } finally {
+      const goesOn = counted?.answered(result)
+      if (goesOn !== undefined) {
+        this.#local?.ended(goesOn, () => counted?.ended(goesOn)).catch((err) => this.#logger.warn({ err }, 'a task could not be followed'))
+      }
     }
   }
 
-  /** A transaction of its own, not awaited by the handler that caused it; lost with the session, and then asked for again by messageId. */
+  /** A transaction of its own, not awaited by the handler that caused it; where this process dies before it is journaled it is asked for again. */
   #answer(response: JsonRpcResponse): void {
     let payload = utf8(JSON.stringify(response))
     if (payload.length > A2A_TEXT_BYTES_MAX) payload = utf8(JSON.stringify(errorResponse(response.id, tooLarge(payload.length))))
@@ -200,7 +280,10 @@ export class A2aChannel {
   }
 
   #settle(response: JsonObject): void {
-    const pending = this.#pending.get(idOf(response))
+    const id = idOf(response)
+    this.#created(id, response.result)
+    this.#openThere?.seen(response.result)
+    const pending = this.#pending.get(id)
     if (pending === undefined) this.#ignore()
     else if (isObject(response.error)) pending.reject(new RemoteRefusal(response.error))
     else if (response.error !== undefined) pending.reject(new RemoteRefusal({}))
@@ -237,6 +320,18 @@ function tooLarge(bytes: number): A2aError {
   return new A2aError('PAYLOAD_TOO_LARGE', `the A2A text is ${bytes} bytes; a session takes ${A2A_TEXT_BYTES_MAX}`, {
     metadata: { bytesMax: String(A2A_TEXT_BYTES_MAX) }
   })
+}
+
+/** Nothing was asked or done. */
+function overContract(breach: ProtocolError | RookeryError): A2aError {
+  const { field } = breach
+  const reason = field === 'sfc.scopes' ? 'UNSUPPORTED_OPERATION' : field === 'sfc.payloadBytesMax' ? 'PAYLOAD_TOO_LARGE' : 'RATE_LIMITED'
+  return new A2aError(reason, breach.message, { metadata: { cause: 'CONTRACT_LIMIT', field: breach.field ?? '' } })
+}
+
+function remoteOf({ remote }: Session, rootOf: (eidHex: EidHex) => EidHex): { eidHex: EidHex; homeHex: EidHex } {
+  const name = eidHex(remote)
+  return { eidHex: name, homeHex: rootOf(name) }
 }
 
 /** The session ended first. */

@@ -10,8 +10,9 @@ import type {
   Task
 } from '@a2a-js/sdk'
 import type { A2ARequestHandler, ServerCallContext, User } from '@a2a-js/sdk/server'
-import type { LocalAgent } from '../identity/agent.ts'
+import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
+import type { WriteOp } from '../store/store.ts'
 import { stateClass } from '../tasks/states.ts'
 import type { JsonObject, Principal, Todo, TodoPage, Todos } from '../tasks/todo.ts'
 import { A2aError, noStreams, taskNotFound, toA2aError } from './a2a-error.ts'
@@ -27,6 +28,8 @@ export class Caller implements User {
   readonly signal: AbortSignal
   /** runs as soon as a Todo of the request is on disk */
   readonly onDurable: () => void
+  /** writes that go into the batch that stores the request's Todo */
+  readonly alongside: () => readonly WriteOp[]
   /** `now`: a blocking send returns the task as it is */
   readonly wait: 'settled' | 'now'
   /** why the call was refused: the SDK keeps neither our codes nor our details, so a binding writes this in place of its error */
@@ -38,6 +41,7 @@ export class Caller implements User {
     params: JsonObject
     signal: AbortSignal
     onDurable?: (() => void) | undefined
+    alongside?: (() => readonly WriteOp[]) | undefined
     wait?: 'settled' | 'now'
   }) {
     this.principal = init.principal
@@ -45,6 +49,7 @@ export class Caller implements User {
     this.params = init.params
     this.signal = init.signal
     this.onDurable = init.onDurable ?? (() => undefined)
+    this.alongside = init.alongside ?? (() => [])
     this.wait = init.wait ?? 'settled'
   }
 
@@ -87,7 +92,7 @@ export function createRequestHandler(options: RequestHandlerOptions): A2ARequest
   /** A task that is missing, another caller's or another agent's gives one answer (F022). */
   const own = async (caller: Caller, id: string): Promise<Todo> => {
     const todo = await todos.get(id)
-    if (todo === undefined || todo.caller !== caller.principal.id || todo.agent !== agent.eidHex) throw taskNotFound()
+    if (todo === undefined || todo.caller !== caller.principal.id || todo.agent !== homeOf(agent)) throw taskNotFound()
     return todo
   }
 
@@ -117,7 +122,8 @@ export function createRequestHandler(options: RequestHandlerOptions): A2ARequest
       guarded(context, async (caller) => {
         const message = caller.params.message as JsonObject
         const configuration = (caller.params.configuration ?? {}) as JsonObject
-        const { todo } = await todos.create({ agent: agent.eidHex, caller: caller.principal, message, door: caller.door })
+        const { principal, door } = caller
+        const { todo } = await todos.create({ agent: homeOf(agent), caller: principal, message, door, alongside: caller.alongside() })
         caller.onDurable()
         const waits = caller.wait === 'settled' && configuration.returnImmediately !== true && stateClass(todo.state) === 'active'
         const shown = waits ? await settled(options, todo, caller.signal) : todo
@@ -171,7 +177,7 @@ async function listTasks({ agent, todos }: RequestHandlerOptions, caller: Caller
     (typeof contextId !== 'string' || contextId === '' || todo.contextId === contextId) &&
     (typeof status !== 'string' || shownState(todo) === status) &&
     todo.changedAtMs >= afterMs
-  const filter = { agent: agent.eidHex, caller: caller.principal.id }
+  const filter = { agent: homeOf(agent), caller: caller.principal.id }
   const view = { historyLength: count(historyLength), artifacts: includeArtifacts === true ? 'with' : 'without' } as const
 
   const tasks: Task[] = []

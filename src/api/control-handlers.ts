@@ -1,7 +1,9 @@
 import { toHex } from '../../protocol/bytes.ts'
 import { eidFromDid, eidToDid, eid as toEid } from '../../protocol/identity/eid.ts'
 import { taskJson } from '../a2a/projection.ts'
+import { needsOf } from '../config/contract.ts'
 import { RookeryError } from '../errors.ts'
+import { homeOf } from '../identity/agent.ts'
 import type { RookeryNode } from '../rookery-node.ts'
 import type { PublishOptions } from '../spaces/spaces.ts'
 import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
@@ -31,6 +33,11 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
       return await agentView(node, await node.addAgent(params, options(context)))
     },
     'agent.list': () => Promise.all(node.agents.list().map((agent) => agentView(node, agent))),
+    async 'agent.rotate'({ name }, context) {
+      const agent = node.agents.get(name)
+      const { old, unacknowledged } = await node.rotate(agent, options(context))
+      return { ...(await agentView(node, agent)), oldDid: old, unacknowledged }
+    },
     'space.announce'({ name, agent, description }, context) {
       const curator = node.agents.get(agent)
       return node.spaces.announce({ name, curator, ...(description === undefined ? {} : { description }) }, options(context))
@@ -56,13 +63,18 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
       const { mailboxKey, ...view } = await node.locators.resolve(eidFromDid(did), options(context))
       return { ...view, mailboxKeyHex: toHex(mailboxKey) }
     },
-    async 'session.open'({ agent, did }, context) {
-      const session = await node.openSession(node.agents.get(agent), node.agents.eidOf(did), options(context))
+    async 'session.open'({ agent, did, contract }, context) {
+      const session = await node.openSession(node.agents.get(agent), node.agents.eidOf(did), {
+        ...options(context),
+        ...(contract === undefined ? {} : { contract: needsOf(contract) })
+      })
       return session.info()
     },
-    'session.list': async () => node.sessions.list(),
+    'session.list': () => node.sessions.listAll(),
+    'session.show': async ({ id }) => (await node.session(id)).details(),
     async 'session.close'({ id }, context) {
-      await node.session(id).close({ signal: context.signal })
+      const session = await node.session(id)
+      await session.close({ signal: context.signal })
       return { id }
     },
     send: (params, context) => send(node, params, context),
@@ -97,8 +109,15 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
       const drain = await node.wake(hosted, options(context))
       return { ...(await agentView(node, hosted)), drain }
     },
+    async standing({ did, limit }, context) {
+      if (did === undefined) return node.evidence.list(limit === undefined ? {} : { limit })
+      const eid = node.agents.eidOf(did)
+      context.progress('asking the registrars')
+      await node.evidence.check(eid, { signal: context.signal })
+      return [node.evidence.view(eid)]
+    },
     async 'queue.list'({ agent, limit }): Promise<QueueEntry[]> {
-      const records = await node.queue.list(node.agents.get(agent).eidHex, limit === undefined ? {} : { limit })
+      const records = await node.queue.list(homeOf(node.agents.get(agent)), limit === undefined ? {} : { limit })
       return records.map(({ key, issuer, objectId, principal, object, enqueuedAtMs, expiresAtMs }) => ({
         key,
         issuer: eidToDid(toEid(Uint8Array.from(Buffer.from(issuer, 'hex')))),
@@ -137,13 +156,13 @@ async function send(node: RookeryNode, params: ControlParams<'send'>, context: C
 
 async function inboxList(node: RookeryNode, { agent, state, limit = 50 }: ControlParams<'inbox.list'>): Promise<InboxEntry[]> {
   const hosted = agent === undefined ? undefined : node.agents.get(agent)
-  const names = new Map(node.agents.list().map((one) => [one.eidHex, one.name]))
+  const names = new Map(node.agents.list().map((one) => [homeOf(one), one.name]))
   const entries: InboxEntry[] = []
   let cursor: string | undefined
   do {
     const page = await node.todos.list({
       limit: Math.min(PAGE, limit - entries.length),
-      ...(hosted === undefined ? {} : { agent: hosted.eidHex }),
+      ...(hosted === undefined ? {} : { agent: homeOf(hosted) }),
       ...(state === undefined ? {} : { state }),
       ...(cursor === undefined ? {} : { cursor })
     })

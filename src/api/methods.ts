@@ -1,9 +1,12 @@
 import { isAbsolute } from 'node:path'
 import { z } from 'zod'
 import { REACHABILITY_MODES, type ReachabilityMode, type WakeWindow } from '../../protocol/delivery/modes.ts'
+import { contractNeeds } from '../config/contract.ts'
 import type { DrainReport, QueueUsage } from '../delivery/asleep-queue.ts'
 import { RookeryError } from '../errors.ts'
+import type { StandingView } from '../evidence/evidence.ts'
 import type { SessionInfo } from '../sessions/session.ts'
+import type { SessionDetails } from '../sessions/session-details.ts'
 import type { FindResult, LocatorView, MemberView, SpaceView } from '../spaces/spaces.ts'
 import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
 import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
@@ -35,6 +38,7 @@ const agentRef = z.string().min(1).max(64).optional()
 const did = z.string().min(1).max(80)
 const spaceName = z.string().min(1).max(256)
 const todoId = z.string().min(1).max(128)
+const sessionId = z.string().regex(/^[0-9a-f]{32}$/, 'must be a session id: 32 hex digits, see session.list')
 const tags = z.array(z.string().min(1).max(64)).max(16)
 const mode = z.enum(REACHABILITY_MODES)
 const limit = z.int().min(1).max(CONTROL_BOUNDS.listMax)
@@ -85,15 +89,20 @@ export const CONTROL_PARAMS = {
     window: window.optional()
   }),
   'agent.list': z.strictObject({}),
+  /** gives it another EID; name, token, tasks, queue and mailbox stay */
+  'agent.rotate': z.strictObject({ name: agentName }),
   'space.announce': z.strictObject({ name: spaceName, agent: agentRef, description: z.string().max(256).optional() }),
   'space.join': z.strictObject({ name: spaceName, agent: agentRef, tags: tags.optional() }),
   'space.leave': z.strictObject({ name: spaceName, agent: agentRef }),
   'space.list': z.strictObject({}),
   find: z.strictObject({ name: spaceName, tags: tags.optional(), mode: mode.optional(), limit: limit.optional() }),
   resolve: z.strictObject({ did }),
-  'session.open': z.strictObject({ agent: agentRef, did }),
+  /** `contract`: ask for one that grants at least this; without members any will do */
+  'session.open': z.strictObject({ agent: agentRef, did, contract: contractNeeds.optional() }),
   'session.list': z.strictObject({}),
-  'session.close': z.strictObject({ id: z.string().regex(/^[0-9a-f]{32}$/, 'must be a session id: 32 hex digits, see session.list') }),
+  /** a session with a connection is pinged for its round-trip time */
+  'session.show': z.strictObject({ id: sessionId }),
+  'session.close': z.strictObject({ id: sessionId }),
   send: z.strictObject({
     agent: agentRef,
     /** did:key of anyone, or the name of an agent of this node */
@@ -134,7 +143,9 @@ export const CONTROL_PARAMS = {
     /** the owner vouches for the clock as it is, though the disk knows a later time (G-10) */
     clock: z.literal('trusted').optional()
   }),
-  'queue.list': z.strictObject({ agent: agentRef, limit: limit.optional() })
+  'queue.list': z.strictObject({ agent: agentRef, limit: limit.optional() }),
+  /** with `did` (or the name of an agent of this node): that one, after asking its registrars */
+  standing: z.strictObject({ did: did.optional(), limit: limit.optional() })
 } as const
 
 export type ControlMethod = keyof typeof CONTROL_PARAMS
@@ -226,6 +237,8 @@ export interface ControlResults {
   stop: { stopping: true }
   'agent.add': AgentView
   'agent.list': AgentView[]
+  /** `unacknowledged`: former identities that some session still goes by; their secrets go within a day */
+  'agent.rotate': AgentView & { oldDid: string; unacknowledged: number }
   'space.announce': SpaceView & { registrars: number; stored: number }
   'space.join': MemberView & { registrars: number; stored: number }
   'space.leave': { name: string }
@@ -234,6 +247,7 @@ export interface ControlResults {
   resolve: Omit<LocatorView, 'mailboxKey'> & { mailboxKeyHex: string }
   'session.open': SessionInfo
   'session.list': SessionInfo[]
+  'session.show': SessionDetails
   'session.close': { id: string }
   send: SendResult
   'inbox.list': InboxEntry[]
@@ -244,6 +258,7 @@ export interface ControlResults {
   sleep: AgentView
   wake: AgentView & { drain: DrainReport }
   'queue.list': QueueEntry[]
+  standing: StandingView[]
 }
 
 export type ControlMethods = { [M in ControlMethod]: { params: ControlParams<M>; result: ControlResults[M] } }

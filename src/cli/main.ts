@@ -12,6 +12,7 @@ import { registerSession } from './commands/session.ts'
 import { registerSim } from './commands/sim.ts'
 import { registerSleepWake } from './commands/sleep-wake.ts'
 import { registerSpace } from './commands/space.ts'
+import { registerStanding } from './commands/standing.ts'
 import { registerStart } from './commands/start.ts'
 import { registerStatus } from './commands/status.ts'
 import { type CliContext, Invocation, type RunCommand } from './context.ts'
@@ -105,6 +106,7 @@ Example:
     registerInbox,
     registerSleepWake,
     registerQueue,
+    registerStanding,
     registerDemo,
     registerSim
   ]) {

@@ -1,3 +1,4 @@
+import { stripVTControlCharacters } from 'node:util'
 import ora, { type Ora } from 'ora'
 import picocolors from 'picocolors'
 import { EXIT_CODES, RookeryError } from '../errors.ts'
@@ -41,6 +42,8 @@ export class Output {
   readonly paint: ReturnType<typeof picocolors.createColors>
   readonly #streams: Streams
   #spinner: Ora | undefined
+  /** lines of the view on the terminal */
+  #drawn = 0
 
   constructor(streams: Streams, options: OutputOptions) {
     this.json = options.json
@@ -96,17 +99,50 @@ export class Output {
     this.#spinner = undefined
   }
 
-  table(head: string[], given: string[][]): void {
-    if (given.length === 0) return
+  table(head: string[], rows: string[][]): void {
+    if (rows.length > 0) for (const line of this.rows(head, rows)) this.line(line)
+  }
+
+  /** A table's lines, the bold head first. */
+  rows(head: readonly string[], given: readonly string[][]): string[] {
     const rows = given.map((row) => row.map((cell) => cell.replaceAll(/\s+/g, ' ')))
     const widths = head.map((title, i) => Math.max(title.length, ...rows.map((row) => (row[i] ?? '').length)))
-    const format = (row: string[]) =>
+    const format = (row: readonly string[]) =>
       row
         .map((cell, i) => cell.padEnd(widths[i] ?? 0))
         .join('  ')
         .trimEnd()
-    this.line(this.paint.bold(format(head)))
-    for (const row of rows) this.line(format(row))
+    return [this.paint.bold(format(head)), ...rows.map(format)]
+  }
+
+  /** One JSON object on a line of its own, for commands that go on telling; nothing for people. */
+  jsonLine(value: unknown): void {
+    if (this.json) this.#streams.stdout.write(`${JSON.stringify(value)}\n`)
+  }
+
+  /** Whether {@link draw} writes over what it drew before. */
+  get redraws(): boolean {
+    return !this.json && this.#streams.stdout.isTTY === true
+  }
+
+  /** A view that changes: on a terminal in place, cut to its width and height; elsewhere one below the other, parted by an empty line. */
+  draw(lines: readonly string[]): void {
+    if (this.json) return
+    this.done()
+    if (!this.redraws) {
+      this.#streams.stdout.write(`${lines.join('\n')}\n\n`)
+      return
+    }
+    const { columns = 80, rows = 24 } = this.#streams.stdout as { columns?: number; rows?: number }
+    const shown = lines.slice(0, Math.max(1, rows - 1)).map((line) => cut(line, columns))
+    this.#streams.stdout.write(`${this.#drawn === 0 ? '\x1b[?25l' : `\x1b[${this.#drawn}A`}\x1b[0J${shown.join('\n')}\n`)
+    this.#drawn = shown.length
+  }
+
+  /** Leaves the last view where it is and gives the terminal back its cursor. */
+  drawn(): void {
+    if (this.#drawn > 0) this.#streams.stdout.write('\x1b[?25h')
+    this.#drawn = 0
   }
 
   #pause(write: () => void): void {
@@ -139,6 +175,12 @@ export class Output {
     }
     return EXIT_CODES[known?.kind ?? 'internal']
   }
+}
+
+/** At most so many characters; colours take none of them. */
+function cut(line: string, columns: number): string {
+  if (stripVTControlCharacters(line).length <= columns) return line
+  return stripVTControlCharacters(line).slice(0, columns)
 }
 
 export function age(ms: number): string {

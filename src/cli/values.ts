@@ -39,3 +39,18 @@ export function moment(nowMs: number): (text: string) => number {
     return atMs
   }
 }
+
+/** `name=value,name=value` of a contract's fields: whole numbers, and scopes joined by `+`. Each name once; the node checks the rest. */
+export function contractFields(text: string): Record<string, string | number | string[]> {
+  const fields: Record<string, string | number | string[]> = {}
+  for (const part of list(text)) {
+    const [name = '', value, more] = part.split('=')
+    if (name === '' || value === undefined || value === '' || more !== undefined) {
+      throw new InvalidArgumentError(`"${part}" is no name=value, such as payloadBytesMax=65536.`)
+    }
+    if (Object.hasOwn(fields, name)) throw new InvalidArgumentError(`${name} is there twice.`)
+    if (name === 'scopes') fields[name] = value.split('+')
+    else fields[name] = /^\d{1,10}$/.test(value) ? Number(value) : value
+  }
+  return fields
+}

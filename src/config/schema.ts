@@ -2,6 +2,7 @@ import { multiaddr } from '@multiformats/multiaddr'
 import { z } from 'zod'
 import { REACHABILITY_MODES } from '../../protocol/delivery/modes.ts'
 import { handlerName } from '../api/methods.ts'
+import { blockOf, contractOffer } from './contract.ts'
 import { duration } from './units.ts'
 
 const SECOND = 1_000
@@ -28,6 +29,14 @@ const address = z
 const peerAddress = address.refine((text) => /\/p2p\/[1-9A-HJ-NP-Za-km-z]+$/.test(text), {
   error: 'must end in the PeerId of the node: "/ip4/192.0.2.7/udp/4711/quic-v1/p2p/12D3Koo…" (see `rookery status` there)'
 })
+
+/** A union tells nothing of the member that is wrong; this does. */
+const contractIssue: z.core.$ZodErrorMap = ({ input }) => {
+  if (typeof input !== 'object' || input === null) return 'must be "off" or the block to offer, such as {} for the default one'
+  const issue = contractOffer.safeParse(input).error?.issues[0]
+  const at = issue === undefined ? '' : [...issue.path, ...(issue.code === 'unrecognized_keys' ? issue.keys.slice(0, 1) : [])].join('.')
+  return `is no block: ${at} ${issue?.message ?? ''}`.trimEnd()
+}
 
 /** Private addresses are never reachable from elsewhere: plain HTTP with bearer tokens stays on this machine. */
 const loopback = z.string().refine((text) => text === '::1' || text === 'localhost' || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(text), {
@@ -72,6 +81,12 @@ export const configSchema = z.strictObject({
   registrarsMax: z.int().min(1).max(20).default(20),
   connectionsMax: z.int().min(8).max(10_000).default(300),
   sessionsMax: z.int().min(1).max(100_000).default(1_000),
+  sessions: z
+    .strictObject({
+      /** the block offered to a caller that asks for a contract; `off`: a plain session is offered in its place. `{}`: the default block */
+      contract: z.union([z.literal('off'), contractOffer.transform(blockOf)], { error: contractIssue }).default('off')
+    })
+    .prefault({}),
   http: z
     .strictObject({
       enabled: z.boolean().default(true),

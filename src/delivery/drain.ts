@@ -2,9 +2,9 @@ import { fromUtf8, toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { decodeObject, type GovernedObject, openObject, PURPOSE_A2A_MESSAGE, verifyObject } from '../../protocol/delivery/object.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
-import { type EidHex, eidHex } from '../../protocol/identity/eid.ts'
+import { type Eid, type EidHex, eidHex } from '../../protocol/identity/eid.ts'
 import { type ErrorKind, RookeryError } from '../errors.ts'
-import type { LocalAgent } from '../identity/agent.ts'
+import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Store } from '../store/store.ts'
@@ -42,6 +42,10 @@ export interface DrainInit {
    */
   approvalFor?: (agent: LocalAgent, message: JsonObject) => 'needed' | 'none'
   perSecMax?: number
+  /** the EID that an issuer was first known by here; default: the one it has */
+  rootOf?: (eidHex: EidHex) => EidHex
+  /** whether an object may name this audience; default: the agent's EID alone */
+  isAudience?: (agent: LocalAgent, audience: Eid) => boolean
 }
 
 export interface DrainOptions {
@@ -69,6 +73,8 @@ export class Drain {
     this.#init = {
       allowsPurpose: init.allowsPurpose ?? (() => true),
       approvalFor: init.approvalFor ?? (() => 'needed'),
+      rootOf: init.rootOf ?? ((hex) => hex),
+      isAudience: init.isAudience ?? (() => false),
       perSecMax: init.perSecMax ?? DRAIN_PER_SEC_DEFAULT
     }
   }
@@ -78,15 +84,15 @@ export class Drain {
    * @throws RookeryError `STORE_WRITE_FAILED`: what was not committed is still queued; or the signal's reason, between two records
    */
   drain(agent: LocalAgent, options: DrainOptions = {}): Promise<DrainReport> {
-    const running = this.#running.get(agent.eidHex)
+    const running = this.#running.get(homeOf(agent))
     if (running !== undefined) {
-      this.#again.add(agent.eidHex)
+      this.#again.add(homeOf(agent))
       return running
     }
     const drain: Promise<DrainReport> = this.#drain(agent, options).finally(() => {
-      if (this.#running.get(agent.eidHex) === drain) this.#running.delete(agent.eidHex)
+      if (this.#running.get(homeOf(agent)) === drain) this.#running.delete(homeOf(agent))
     })
-    this.#running.set(agent.eidHex, drain)
+    this.#running.set(homeOf(agent), drain)
     return drain
   }
 
@@ -102,10 +108,10 @@ export class Drain {
     await this.#components.replay.prune(clockGuard.now())
     const pace = this.#pace()
     let afterKey: string | undefined
-    for (let seen = 1; seen > 0 || this.#again.has(agent.eidHex); ) {
+    for (let seen = 1; seen > 0 || this.#again.has(homeOf(agent)); ) {
       seen = 0
-      this.#again.delete(agent.eidHex)
-      for await (const record of queue.records(agent.eidHex, afterKey === undefined ? {} : { afterKey })) {
+      this.#again.delete(homeOf(agent))
+      for await (const record of queue.records(homeOf(agent), afterKey === undefined ? {} : { afterKey })) {
         signal?.throwIfAborted()
         seen++
         afterKey = record.key
@@ -120,7 +126,7 @@ export class Drain {
       }
     }
     // In one step with the last look at who asked again: whoever asks from here on starts a drain of its own.
-    this.#running.delete(agent.eidHex)
+    this.#running.delete(homeOf(agent))
     return report
   }
 
@@ -132,7 +138,10 @@ export class Drain {
     let message: JsonObject
     try {
       object = decodeObject(record.object, { bytesMax: record.object.length })
-      verifyObject(this.#components.crypto, object, { nowMs, audience: agent.eid })
+      verifyObject(this.#components.crypto, object, {
+        nowMs,
+        audience: this.#init.isAudience(agent, object.audience) ? object.audience : agent.eid
+      })
       if (!KNOWN_PURPOSES.includes(object.purpose)) return { outcome: 'waits', reason: 'OBJECT_PURPOSE' }
       const plaintext = await openObject(
         this.#components.crypto,
@@ -167,8 +176,8 @@ export class Drain {
     }
     try {
       const { todo, created } = await todos.create({
-        agent: agent.eidHex,
-        caller: { id: `eid:${issuer}`, eid: issuer },
+        agent: homeOf(agent),
+        caller: { id: `eid:${this.#init.rootOf(issuer)}`, eid: issuer },
         message,
         door: 'asleep-queue',
         alongside,

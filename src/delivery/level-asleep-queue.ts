@@ -27,6 +27,8 @@ export interface AsleepQueueInit {
   /** the bounds that apply to an audience now; read at every enqueue, published from the same place (OD-30) */
   bounds?: (audience: EidHex) => QueueBounds
   objectBytesMax?: number
+  /** where records for an audience are kept: what an agent was first, when it has another EID now. Default: the audience */
+  homeOf?: (audience: EidHex) => EidHex
 }
 
 /** A record's facts without its bytes, and where its write stands. */
@@ -64,6 +66,7 @@ export class LevelAsleepQueue implements DrainableQueue {
   readonly #rows: Table<Uint8Array>
   readonly #damagedRows: Table<Uint8Array>
   readonly #shelves = new Map<EidHex, Shelf>()
+  readonly #homeOf: (audience: EidHex) => EidHex
   #damaged = 0
 
   private constructor(components: AsleepQueueComponents, init: AsleepQueueInit) {
@@ -72,6 +75,7 @@ export class LevelAsleepQueue implements DrainableQueue {
     this.#guard = components.clockGuard
     this.#logger = components.logger.child('asleep-queue')
     this.#bounds = init.bounds ?? (() => QUEUE_BOUNDS_DEFAULT)
+    this.#homeOf = init.homeOf ?? ((audience) => audience)
     this.#objectBytesMax = init.objectBytesMax ?? DEPOSIT_OBJECT_BYTES_MAX
     this.#rows = components.store.table('asleep-queue', bytesCodec)
     this.#damagedRows = components.store.table('asleep-damaged', bytesCodec)
@@ -95,7 +99,8 @@ export class LevelAsleepQueue implements DrainableQueue {
 
   async enqueue(input: Parameters<DrainableQueue['enqueue']>[0]): Promise<QueueAnswer> {
     const { principal, object, kind = 'object' } = input
-    const audience = checkedAudience(input.audience)
+    const named = checkedAudience(input.audience)
+    const audience = this.#homeOf(named)
     if (principal.length === 0 || new TextEncoder().encode(principal).length > PRINCIPAL_BYTES_MAX) {
       throw new TypeError(`a principal is 1 to ${PRINCIPAL_BYTES_MAX} bytes of text`)
     }
@@ -108,15 +113,15 @@ export class LevelAsleepQueue implements DrainableQueue {
         : { status: 'full', kind: verdict }
     }
     const hash = toHex(this.#crypto.sha256(object))
-    const named = kind === 'object' ? this.#verified(object, audience, nowMs) : { issuer: '' as const, objectId: hash, endMs: undefined }
-    if (named === undefined) return { status: 'expired' }
+    const facts = kind === 'object' ? this.#verified(object, named, nowMs) : { issuer: '' as const, objectId: hash, endMs: undefined }
+    if (facts === undefined) return { status: 'expired' }
     const bounds = this.#bounds(audience)
     const wishMs = input.ttlMs ?? bounds.ttlMaxMs
-    const expiresAtMs = Math.min(named.endMs ?? Number.MAX_SAFE_INTEGER, nowMs + Math.min(wishMs, bounds.ttlMaxMs))
+    const expiresAtMs = Math.min(facts.endMs ?? Number.MAX_SAFE_INTEGER, nowMs + Math.min(wishMs, bounds.ttlMaxMs))
     if (!(expiresAtMs > nowMs)) return { status: 'expired' }
     const shelf = this.#shelf(audience)
     await this.#sweepShelf(shelf, nowMs)
-    const name = `${named.issuer}/${named.objectId}`
+    const name = `${facts.issuer}/${facts.objectId}`
     for (;;) {
       const held = shelf.byName.get(name)
       if (held !== undefined) {
@@ -139,8 +144,8 @@ export class LevelAsleepQueue implements DrainableQueue {
       audience,
       kind,
       principal,
-      issuer: named.issuer,
-      objectId: named.objectId,
+      issuer: facts.issuer,
+      objectId: facts.objectId,
       object,
       enqueuedAtMs: nowMs,
       expiresAtMs

@@ -9,6 +9,8 @@ import { ProtocolError } from '../../protocol/errors.ts'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Inbound, Session } from '../sessions/session.ts'
+import { contractLimit } from '../sessions/session-errors.ts'
+import { holdStored } from './stored-under-contract.ts'
 
 /** Deposits of ours that wait for an answer; above it the next is refused here. */
 export const DEPOSITS_PENDING_MAX = 256
@@ -21,6 +23,9 @@ type Answer = Omit<Extract<MailboxMessage, { type: 'receipt' }>, 'request'> | Om
 export type DepositHandler = (object: Uint8Array) => Promise<Answer>
 
 interface Pending {
+  readonly bytes: Uint8Array
+  /** the peer has the deposit: if its process went meanwhile, only the same bytes again bring the receipt */
+  acknowledged: boolean
   resolve(answer: MailboxAnswer): void
   reject(error: unknown): void
 }
@@ -44,7 +49,7 @@ export class MailboxChannel {
   readonly #pending = new Map<number, Pending>()
   readonly #answers = new Set<Promise<void>>()
   #handler: DepositHandler | undefined
-  #nextRequest = 1
+  #nextRequest: number | undefined
   #ended: { reason: string } | undefined
   /** items that were no mailbox message, or answers nobody waits for */
   ignored = 0
@@ -53,6 +58,7 @@ export class MailboxChannel {
     this.#session = session
     this.#clock = clock
     session.onChannel(MAILBOX_CHANNEL, (item) => this.#take(item))
+    session.onResumed?.(() => this.#sendAgain())
     void session.closed.then((ended) => {
       this.#ended = ended
       for (const pending of this.#pending.values()) pending.reject(lost(ended.reason))
@@ -66,7 +72,7 @@ export class MailboxChannel {
 
   /**
    * @throws RookeryError `DEPOSITS_PENDING`, `RECEIPT_TIMEOUT`, `SESSION_LOST` (for the last two the outcome is unknown: send the same bytes
-   * again), what the session's `send` throws; or the signal's reason
+   * again), `CONTRACT_LIMIT`, what the session's `send` throws; or the signal's reason
    */
   async deposit(
     object: Uint8Array,
@@ -80,10 +86,13 @@ export class MailboxChannel {
         remedy: 'wait for them, then send again'
       })
     }
-    const request = this.#nextRequest
-    this.#nextRequest = request === 0xffffffff ? 1 : request + 1
+    const room = holdStored(this.#session, 'sent', object, this.#clock)
+    if (room.breach !== undefined) throw contractLimit(room.breach)
+    const request = this.#request()
+    const bytes = encodeMailboxMessage({ type: 'deposit', request, object })
     const { promise, resolve, reject } = Promise.withResolvers<MailboxAnswer>()
-    this.#pending.set(request, { resolve, reject })
+    const pending: Pending = { bytes, acknowledged: false, resolve, reject }
+    this.#pending.set(request, pending)
     const aborted = () => reject(signal?.reason)
     signal?.addEventListener('abort', aborted, { once: true })
     const cancel = this.#clock.after(timeoutMs, () =>
@@ -94,14 +103,30 @@ export class MailboxChannel {
         })
       )
     )
-    const bytes = encodeMailboxMessage({ type: 'deposit', request, object })
-    this.#session.send(MAILBOX_CHANNEL, MAILBOX_KIND, bytes, signal === undefined ? {} : { signal }).catch(reject)
+    this.#session.send(MAILBOX_CHANNEL, MAILBOX_KIND, bytes, signal === undefined ? {} : { signal }).then(() => {
+      pending.acknowledged = true
+    }, reject)
     try {
-      return await promise
+      const answer = await promise
+      if (answer.type === 'refusal') room.release()
+      return answer
     } finally {
       cancel()
       signal?.removeEventListener('abort', aborted)
       this.#pending.delete(request)
+    }
+  }
+
+  /** Numbers go on above those of an earlier process, whose answers may still come: every deposit is a transaction. */
+  #request(): number {
+    const from = this.#nextRequest ?? (Number(BigInt(this.#session.info().txSeq ?? 0) % 0xffff_fffen) || 0) + 1
+    this.#nextRequest = from === 0xffff_ffff ? 1 : from + 1
+    return from
+  }
+
+  #sendAgain(): void {
+    for (const { bytes, acknowledged } of this.#pending.values()) {
+      if (acknowledged) this.#session.send(MAILBOX_CHANNEL, MAILBOX_KIND, bytes).catch(() => undefined)
     }
   }
 
@@ -120,10 +145,16 @@ export class MailboxChannel {
       return pending.resolve(message)
     }
     if (this.#answers.size >= ANSWERS_PENDING_MAX) await Promise.race(this.#answers)
+    const room = holdStored(this.#session, 'received', message.object, this.#clock)
+    if (room.breach !== undefined) {
+      this.#session.breach(room.breach)
+      return await new Promise<never>(() => {}) // nothing of it is stored, so it is never acknowledged
+    }
     const answer: Answer =
       this.#handler === undefined
         ? { type: 'refusal', code: 'not-keeping', nowMs: this.#clock.nowMs() }
         : await this.#handler(message.object)
+    if (answer.type === 'refusal') room.release()
     this.#answer({ ...answer, request: message.request })
   }
 

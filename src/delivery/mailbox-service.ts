@@ -19,6 +19,8 @@ export interface MailboxServiceComponents {
   logger: Logger
   /** the agents that this node hosts */
   agent: (eidHex: EidHex) => LocalAgent | undefined
+  /** the EID that a depositor was first known by here; absent: the one it has */
+  rootOf?: (eidHex: EidHex) => EidHex
   /** whether an agent keeps messages at all; default: what its mode says */
   keeps?: (agent: LocalAgent) => boolean
   /** called after the synced write: an agent that is awake by now is drained at once */
@@ -31,9 +33,9 @@ export interface MailboxServiceComponents {
  */
 export function serveMailbox(session: Session, components: MailboxServiceComponents): void {
   const { crypto, clock } = components
-  const principal = `eid:${eidHex(session.remote)}`
   mailboxChannelOf(session, clock).serve(async (object) => {
-    const answer = await deposit(components, principal, object)
+    const depositor = eidHex(session.remote)
+    const answer = await deposit(components, `eid:${components.rootOf?.(depositor) ?? depositor}`, object)
     if (!('record' in answer)) return { type: 'refusal', ...answer, nowMs: clock.nowMs() }
     const { record } = answer
     const decoded = decodeObject(object, { bytesMax: DEPOSIT_OBJECT_BYTES_MAX })

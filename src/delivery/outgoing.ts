@@ -1,11 +1,11 @@
-import { equals, toHex } from '../../protocol/bytes.ts'
+import { equals, fromHex, toHex } from '../../protocol/bytes.ts'
 import { CborFields, decodeCbor, encodeCbor } from '../../protocol/cbor.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { DEPOSIT_OBJECT_BYTES_MAX } from '../../protocol/delivery/mailbox.ts'
 import { OBJECT_LIFE_MAX_MS, OBJECT_OVERHEAD_BYTES_MAX, objectIdOf, sealObject } from '../../protocol/delivery/object.ts'
-import { type Eid, eidHex } from '../../protocol/identity/eid.ts'
+import { type Eid, eidHex, eid as eidOf } from '../../protocol/identity/eid.ts'
 import { RookeryError } from '../errors.ts'
-import type { LocalAgent } from '../identity/agent.ts'
+import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Random } from '../platform/random.ts'
 import { bytesCodec, type Store, type Table } from '../store/store.ts'
@@ -91,8 +91,8 @@ export class OutgoingObjects {
     plaintext: Uint8Array
     ttlMs?: number
   }): Promise<OutgoingObject> {
-    const id = objectIdOf(this.#crypto, input.from.eid, input.audience, input.messageId)
-    const key = `${input.from.eidHex}/${eidHex(input.audience)}/${toHex(id)}`
+    const id = objectIdOf(this.#crypto, eidOf(fromHex(homeOf(input.from))), input.audience, input.messageId)
+    const key = `${homeOf(input.from)}/${eidHex(input.audience)}/${toHex(id)}`
     for (let other = this.#sealing.get(key); other !== undefined; other = this.#sealing.get(key)) await other.catch(() => undefined)
     const sealing = this.#seal(key, id, input)
     this.#sealing.set(key, sealing)

@@ -1,6 +1,6 @@
 import { nextOpeningMs } from '../../protocol/delivery/reachability.ts'
 import type { EidHex } from '../../protocol/identity/eid.ts'
-import type { LocalAgent } from '../identity/agent.ts'
+import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 
 /** A longer timer is set again when it ends, so that a step of the wall clock is noticed within this time. */
@@ -23,8 +23,8 @@ export class WakeSchedule {
 
   /** Reads the agent's settings again; call it after each change. */
   follow(agent: LocalAgent): void {
-    this.#cancels.get(agent.eidHex)?.()
-    this.#cancels.delete(agent.eidHex)
+    this.#cancels.get(homeOf(agent))?.()
+    this.#cancels.delete(homeOf(agent))
     if (this.#stopped) return
     const { mode, window, untilMs } = agent.reachability
     if (mode === 'hourly_wake' && window !== undefined) this.#wait(agent, nextOpeningMs(window, this.#clock.nowMs()))
@@ -43,7 +43,7 @@ export class WakeSchedule {
         else this.#wait(agent, this.#clock.nowMs() + TIMER_MS_MAX)
       }
     })
-    this.#cancels.set(agent.eidHex, cancel)
+    this.#cancels.set(homeOf(agent), cancel)
   }
 
   stop(): void {

@@ -1,8 +1,9 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { base64url } from 'multiformats/bases/base64'
 import { z } from 'zod'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
-import { eid, eidToDid } from '../../protocol/identity/eid.ts'
+import { type Eid, eid, eidFromDid, eidToDid } from '../../protocol/identity/eid.ts'
 import { AGENT_NAME, type HandlerName, handlerName } from '../api/methods.ts'
 import { makePrivateDir, readSmallFile, writePrivateFile } from '../platform/files.ts'
 import type { Random } from '../platform/random.ts'
@@ -18,6 +19,21 @@ export interface MailboxKey {
   madeAtMs: number
 }
 
+/** EIDs that an agent had, the first and the newest; more rotations forget the second. */
+export const FORMER_MAX = 64
+
+/** An EID that the agent gave up. Its secret stays while somebody may still know the agent by it alone, at most 24 h (wire.md §6). */
+export interface FormerIdentity {
+  eid: Eid
+  rotatedAtMs: number
+  retiring?: {
+    /** Ed25519 seed, 32 bytes */
+    seed: Uint8Array
+    /** to the EID that came next */
+    certificate: Uint8Array
+  }
+}
+
 /** What is kept of an agent that this node hosts. */
 export interface AgentRecord {
   name: string
@@ -28,6 +44,8 @@ export interface AgentRecord {
   seed: Uint8Array
   /** newest first, 1 to {@link MAILBOX_KEYS_MAX} */
   mailbox: MailboxKey[]
+  /** oldest first, at most {@link FORMER_MAX} */
+  formerly: FormerIdentity[]
 }
 
 /** Where agents are kept: files of a data directory, or memory for a node that leaves none. */
@@ -52,7 +70,18 @@ const agentSchema = z.object({
   mailbox: z
     .array(z.object({ secret: secretSchema, madeAtMs: z.int().min(0) }))
     .min(1)
-    .max(MAILBOX_KEYS_MAX)
+    .max(MAILBOX_KEYS_MAX),
+  formerly: z
+    .array(
+      z.object({
+        did: z.string().max(80),
+        rotatedAtMs: z.int().min(0),
+        seed: secretSchema.optional(),
+        certificate: z.base64url().max(512).optional()
+      })
+    )
+    .max(FORMER_MAX)
+    .optional()
 })
 
 /** `agents/NAME.json` and `agents/NAME.token`, files 0600 in a folder 0700. */
@@ -83,8 +112,18 @@ export class AgentFiles implements AgentStorage {
     if (eidToDid(eid(this.#crypto.ed25519.publicKey(file.seed))) !== file.did) {
       throw invalidKeyFile(path, 'its secret and its did do not belong together')
     }
-    const { v: _v, kind: _kind, did: _did, ...record } = file
-    return { record, token: this.#readToken(name) }
+    const { v: _v, kind: _kind, did: _did, formerly, ...record } = file
+    return { record: { ...record, formerly: this.#former(path, formerly ?? []) }, token: this.#readToken(name) }
+  }
+
+  #former(path: string, rows: NonNullable<z.infer<typeof agentSchema>['formerly']>): FormerIdentity[] {
+    return rows.map(({ did, rotatedAtMs, seed, certificate }) => {
+      const former = { eid: eidFromDid(did), rotatedAtMs }
+      if (seed === undefined || certificate === undefined) return former
+      if (eidToDid(eid(this.#crypto.ed25519.publicKey(seed))) !== did)
+        throw invalidKeyFile(path, 'a former secret and its did do not belong together')
+      return { ...former, retiring: { seed, certificate: base64url.baseDecode(certificate) } }
+    })
   }
 
   /** A token is no identity: a missing one is made anew, a damaged one refuses the start and says so. */
@@ -117,7 +156,8 @@ export class AgentFiles implements AgentStorage {
       handler: record.handler,
       createdAtMs: record.createdAtMs,
       seed: secretText(record.seed),
-      mailbox: record.mailbox.map((key) => ({ secret: secretText(key.secret), madeAtMs: key.madeAtMs }))
+      mailbox: record.mailbox.map((key) => ({ secret: secretText(key.secret), madeAtMs: key.madeAtMs })),
+      ...(record.formerly.length === 0 ? {} : { formerly: record.formerly.map(formerRow) })
     })
   }
 
@@ -129,6 +169,12 @@ export class AgentFiles implements AgentStorage {
   tokenFile(name: string): string {
     return join(this.#dir, `${name}.token`)
   }
+}
+
+function formerRow({ eid, rotatedAtMs, retiring }: FormerIdentity): object {
+  const row = { did: eidToDid(eid), rotatedAtMs }
+  if (retiring === undefined) return row
+  return { ...row, seed: secretText(retiring.seed), certificate: base64url.baseEncode(retiring.certificate) }
 }
 
 /** Nothing on disk. */

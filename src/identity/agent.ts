@@ -16,6 +16,8 @@ export interface LocalAgent {
   readonly eid: Eid
   readonly eidHex: EidHex
   readonly did: Did
+  /** the EID that the agent began with; its tasks, queue and settings are kept under it. Absent: it never rotated */
+  readonly homeHex?: EidHex
   readonly description: string
   readonly signer: Signer
   /** the X25519 key that senders seal to now, 32 bytes */
@@ -23,4 +25,9 @@ export interface LocalAgent {
   /** the secret of one of the last three mailbox keys, by `kid` = H(key)[0..8) in hex */
   mailboxSecret(kidHex: string): Uint8Array | undefined
   readonly reachability: AgentReachability
+}
+
+/** What an agent's own things are filed under, whatever EID it has now. */
+export function homeOf({ homeHex, eidHex }: Pick<LocalAgent, 'homeHex' | 'eidHex'>): EidHex {
+  return homeHex ?? eidHex
 }

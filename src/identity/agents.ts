@@ -1,22 +1,27 @@
 import { timingSafeEqual } from 'node:crypto'
-import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import { fromHex } from '../../protocol/bytes.ts'
+import type { CryptoProvider, Signer } from '../../protocol/crypto/provider.ts'
 import type { ReachabilityMode } from '../../protocol/delivery/modes.ts'
 import { checkedWindow, wakeWindowOf } from '../../protocol/delivery/reachability.ts'
-import { type Eid, eidFromDid } from '../../protocol/identity/eid.ts'
+import { type Eid, type EidHex, eidFromDid } from '../../protocol/identity/eid.ts'
+import { signRotation } from '../../protocol/identity/rotation.ts'
 import { AGENT_NAME, type HandlerName } from '../api/methods.ts'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Random } from '../platform/random.ts'
 import { jsonCodec, type Store, type Table } from '../store/store.ts'
-import type { AgentReachability } from './agent.ts'
-import type { AgentRecord, AgentStorage } from './agent-file.ts'
+import type { AgentReachability, LocalAgent } from './agent.ts'
+import { type AgentRecord, type AgentStorage, FORMER_MAX, type FormerIdentity } from './agent-file.ts'
 import { HostedAgent, tokenHash } from './hosted-agent.ts'
 import { secretText } from './key-file.ts'
 
 /** Agents of one node; above it `AGENTS_MAX`. */
 export const AGENTS_MAX = 256
 
-/** As stored, by EID. */
+/** Former EIDs of one agent whose secrets are kept at once; above it `ROTATION_PENDING`. */
+export const RETIRING_MAX = 8
+
+/** As stored, by the agent's first EID. */
 interface ReachabilityRow {
   current: AgentReachability
   /** while it sleeps: what to go back to */
@@ -67,7 +72,7 @@ export class Agents {
     const held = components.storage.load().sort((a, b) => a.record.createdAtMs - b.record.createdAtMs)
     for (const { record, token } of held) {
       const agent = new HostedAgent(components.crypto, record, { mode: defaults.mode })
-      const row = await agents.#reachabilityRows.get(agent.eidHex)
+      const row = await agents.#reachabilityRows.get(agent.homeHex)
       agent.setReachability(row?.current ?? agents.#settings(agent, { mode: defaults.mode }))
       agents.#byName.set(agent.name, agent)
       agents.#tokens.set(agent.name, tokenHash(components.crypto, secretText(token)))
@@ -112,6 +117,77 @@ export class Agents {
   /** The agent with this EID, if it is one of ours. */
   byEid(eid: Uint8Array): HostedAgent | undefined {
     return this.list().find((agent) => timingSafeEqual(agent.eid, eid))
+  }
+
+  /** The agent of ours that has this EID or had it. */
+  ofAnyEid(eid: Uint8Array): HostedAgent | undefined {
+    return this.byEid(eid) ?? this.list().find((agent) => agent.isOrWas(eid))
+  }
+
+  /** All that a caller may mean: what the agents are, and what they were while those secrets are kept. */
+  *identities(): Iterable<Signer> {
+    for (const agent of this.list()) {
+      yield agent.signer
+      for (const { eid, retiring } of agent.former) {
+        const signer = retiring === undefined ? undefined : agent.signerOf(eid)
+        if (signer !== undefined) yield signer
+      }
+    }
+  }
+
+  /** The agent as it is or was under this EID; undefined where it is not ours, or that secret is gone. */
+  asEid(eid: Eid): LocalAgent | undefined {
+    return this.byEid(eid) ?? this.ofAnyEid(eid)?.as(eid)
+  }
+
+  /** What an agent's things are filed under, by any EID that it has or had. */
+  homeOf(hex: EidHex): EidHex {
+    return this.ofAnyEid(fromHex(hex))?.homeHex ?? hex
+  }
+
+  /**
+   * Gives the agent another EID. It is on disk, with the old secret and the certificate beside it, when this returns: one synced file.
+   * @throws RookeryError `ROTATION_PENDING` while {@link RETIRING_MAX} old EIDs are not done with
+   */
+  rotate(agent: HostedAgent): { old: Eid; certificate: Uint8Array } {
+    const nowMs = this.#clock.nowMs()
+    if (agent.former.filter(({ retiring }) => retiring !== undefined).length >= RETIRING_MAX) {
+      throw new RookeryError('ROTATION_PENDING', `${RETIRING_MAX} former identities of ${agent.name} are not done with yet`, {
+        kind: 'conflict',
+        field: 'name',
+        value: agent.name,
+        remedy: 'wait until its peers have acknowledged the last ones, a day at most'
+      })
+    }
+    const record = agent.record()
+    const seed = this.#random.bytes(32)
+    const next = {
+      publicKey: this.#crypto.ed25519.publicKey(seed),
+      sign: (message: Uint8Array) => this.#crypto.ed25519.sign(seed, message)
+    }
+    const certificate = signRotation(agent.signer, next, Math.floor(nowMs / 1_000))
+    const old = agent.eid
+    const formerly = [...record.formerly, { eid: old, rotatedAtMs: nowMs, retiring: { seed: record.seed, certificate } }]
+    if (formerly.length > FORMER_MAX) formerly.splice(1, 1)
+    const rotated = { ...record, seed, formerly }
+    this.#storage.save(rotated)
+    agent.becomes(rotated)
+    return { old, certificate }
+  }
+
+  /** Destroys secrets of former EIDs: first on disk, then in memory. @returns how many */
+  retire(agent: HostedAgent, isDone: (former: FormerIdentity) => boolean): number {
+    const record = agent.record()
+    let destroyed = 0
+    const formerly = record.formerly.map((former) => {
+      if (former.retiring === undefined || !isDone(former)) return former
+      destroyed += 1
+      return { eid: former.eid, rotatedAtMs: former.rotatedAtMs }
+    })
+    if (destroyed === 0) return 0
+    this.#storage.save({ ...record, formerly })
+    agent.becomes({ ...record, formerly })
+    return destroyed
   }
 
   /** `to` of a send: one of our agents by name, or anyone by did. @throws ProtocolError `DID_INVALID`; RookeryError `AGENT_UNKNOWN` */
@@ -170,7 +246,7 @@ export class Agents {
     const token = this.#random.bytes(32)
     this.#byName.set(agent.name, agent)
     try {
-      await this.#store.commit([this.#reachabilityRows.put(agent.eidHex, { current: reachability })])
+      await this.#store.commit([this.#reachabilityRows.put(agent.homeHex, { current: reachability })])
       this.#storage.saveToken(agent.name, token)
       this.#storage.save(record)
     } catch (error) {
@@ -183,7 +259,7 @@ export class Agents {
 
   /** From now on the agent takes nothing live; what it was before is kept for {@link wake}. Persists, then takes into use. */
   async sleep(agent: HostedAgent, untilMs?: number): Promise<void> {
-    const row = await this.#reachabilityRows.get(agent.eidHex)
+    const row = await this.#reachabilityRows.get(agent.homeHex)
     const resume = agent.reachability.mode === 'sleep' ? row?.resume : agent.reachability
     await this.#apply(agent, { current: this.#settings(agent, { mode: 'sleep', untilMs }), ...(resume === undefined ? {} : { resume }) })
   }
@@ -191,12 +267,12 @@ export class Agents {
   /** Back to what it was before it slept; an agent that was made asleep becomes `always_on`. */
   async wake(agent: HostedAgent): Promise<void> {
     if (agent.reachability.mode !== 'sleep') return
-    const row = await this.#reachabilityRows.get(agent.eidHex)
+    const row = await this.#reachabilityRows.get(agent.homeHex)
     await this.#apply(agent, { current: row?.resume ?? { mode: 'always_on' } })
   }
 
   async #apply(agent: HostedAgent, row: ReachabilityRow): Promise<void> {
-    await this.#store.commit([this.#reachabilityRows.put(agent.eidHex, row)])
+    await this.#store.commit([this.#reachabilityRows.put(agent.homeHex, row)])
     agent.setReachability(row.current)
   }
 
@@ -233,6 +309,7 @@ export function newAgentRecord(input: AgentAdd, made: { random: Random; nowMs: n
     handler: input.handler ?? made.handler,
     createdAtMs: made.nowMs,
     seed: input.seed ?? made.random.bytes(32),
-    mailbox: [{ secret: made.random.bytes(32), madeAtMs: made.nowMs }]
+    mailbox: [{ secret: made.random.bytes(32), madeAtMs: made.nowMs }],
+    formerly: []
   }
 }

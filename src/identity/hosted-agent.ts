@@ -1,47 +1,123 @@
-import { concat, toHex } from '../../protocol/bytes.ts'
+import { concat, equals, toHex, wipe } from '../../protocol/bytes.ts'
 import type { CryptoProvider, Signer } from '../../protocol/crypto/provider.ts'
 import { mailboxKid } from '../../protocol/delivery/object.ts'
 import { type Did, type Eid, type EidHex, eid, eidHex, eidToDid } from '../../protocol/identity/eid.ts'
 import type { HandlerName } from '../api/methods.ts'
 import type { AgentReachability, LocalAgent } from './agent.ts'
-import { type AgentRecord, MAILBOX_KEYS_MAX, type MailboxKey } from './agent-file.ts'
+import { type AgentRecord, type FormerIdentity, MAILBOX_KEYS_MAX, type MailboxKey } from './agent-file.ts'
 
 export const MAILBOX_ROTATE_MS = 7 * 86_400_000
 
-/** {@link LocalAgent} over its record; what changes in its life is the reachability and the mailbox keys. */
+interface Identity {
+  eid: Eid
+  eidHex: EidHex
+  did: Did
+  signer: Signer
+  seed: Uint8Array
+}
+
+function identityOf(crypto: CryptoProvider, seed: Uint8Array): Identity {
+  const publicKey = crypto.ed25519.publicKey(seed)
+  const own = eid(publicKey)
+  return {
+    eid: own,
+    eidHex: eidHex(own),
+    did: eidToDid(own),
+    seed,
+    signer: { publicKey, sign: (message) => crypto.ed25519.sign(seed, message) }
+  }
+}
+
+/** {@link LocalAgent} over its record; what changes in its life is the EID, the reachability and the mailbox keys. */
 export class HostedAgent implements LocalAgent {
   readonly name: string
-  readonly eid: Eid
-  readonly eidHex: EidHex
-  readonly did: Did
   readonly description: string
   readonly handler: HandlerName
   readonly createdAtMs: number
-  readonly signer: Signer
+  readonly homeHex: EidHex
   readonly #crypto: CryptoProvider
-  readonly #seed: Uint8Array
+  #identity: Identity
+  #former: readonly FormerIdentity[]
   #mailbox: readonly MailboxKey[]
   #mailboxPublic: Uint8Array
   #secrets: Map<string, Uint8Array>
   #reachability: AgentReachability
 
   constructor(crypto: CryptoProvider, record: AgentRecord, reachability: AgentReachability) {
-    const publicKey = crypto.ed25519.publicKey(record.seed)
+    this.#identity = identityOf(crypto, record.seed)
+    this.#former = record.formerly
+    this.homeHex = eidHex(record.formerly[0]?.eid ?? this.#identity.eid)
     this.name = record.name
-    this.eid = eid(publicKey)
-    this.eidHex = eidHex(this.eid)
-    this.did = eidToDid(this.eid)
     this.description = record.description
     this.handler = record.handler
     this.createdAtMs = record.createdAtMs
     this.#crypto = crypto
-    this.#seed = record.seed
-    this.signer = { publicKey, sign: (message) => crypto.ed25519.sign(record.seed, message) }
     this.#mailbox = record.mailbox
-    this.#mailboxPublic = publicKey
+    this.#mailboxPublic = this.#identity.signer.publicKey
     this.#secrets = new Map()
     this.#useMailbox(record.mailbox)
     this.#reachability = reachability
+  }
+
+  get eid(): Eid {
+    return this.#identity.eid
+  }
+
+  get eidHex(): EidHex {
+    return this.#identity.eidHex
+  }
+
+  get did(): Did {
+    return this.#identity.did
+  }
+
+  get signer(): Signer {
+    return this.#identity.signer
+  }
+
+  /** EIDs that it had before, oldest first. */
+  get former(): readonly FormerIdentity[] {
+    return this.#former
+  }
+
+  /** Whether it has this EID, or had it. */
+  isOrWas(one: Uint8Array): boolean {
+    return equals(one, this.eid) || this.#former.some((former) => equals(former.eid, one))
+  }
+
+  /** Signs as it is now, or as what it was while that secret is kept. */
+  signerOf(one: Uint8Array): Signer | undefined {
+    if (equals(one, this.eid)) return this.signer
+    const seed = this.#former.find((former) => equals(former.eid, one))?.retiring?.seed
+    return seed === undefined ? undefined : identityOf(this.#crypto, seed).signer
+  }
+
+  /** The agent as it was, to take back what it published; undefined once that secret is gone. */
+  as(one: Eid): LocalAgent | undefined {
+    const signer = this.signerOf(one)
+    if (signer === undefined) return undefined
+    const { name, description, mailboxKey, reachability, homeHex } = this
+    const mailboxSecret = (kidHex: string) => this.mailboxSecret(kidHex)
+    return {
+      name,
+      description,
+      mailboxKey,
+      reachability,
+      homeHex,
+      mailboxSecret,
+      signer,
+      eid: one,
+      eidHex: eidHex(one),
+      did: eidToDid(one)
+    }
+  }
+
+  /** Takes another EID, or lets go of former secrets; call it once the record is on disk. Secrets that are no longer in it are overwritten. */
+  becomes(record: AgentRecord): void {
+    const kept = new Set(record.formerly.map(({ retiring }) => retiring?.seed))
+    for (const { retiring } of this.#former) if (retiring !== undefined && !kept.has(retiring.seed)) wipe(retiring.seed)
+    if (record.seed !== this.#identity.seed) this.#identity = identityOf(this.#crypto, record.seed)
+    this.#former = record.formerly
   }
 
   get mailboxKey(): Uint8Array {
@@ -81,7 +157,7 @@ export class HostedAgent implements LocalAgent {
 
   record(): AgentRecord {
     const { name, description, handler, createdAtMs } = this
-    return { name, description, handler, createdAtMs, seed: this.#seed, mailbox: [...this.#mailbox] }
+    return { name, description, handler, createdAtMs, seed: this.#identity.seed, mailbox: [...this.#mailbox], formerly: [...this.#former] }
   }
 
   /** Secrets stay out of logs and JSON. */

@@ -39,6 +39,11 @@ export const KAD_PROTOCOL = '/rookery/kad/1.0.0'
 
 /** Inbound dials a second from one address; libp2p's 5 refuses the second node of a busy machine. */
 const INBOUND_DIALS_PER_S = 100
+/**
+ * Which protocol an inbound stream speaks is said within this. libp2p's negotiation holds about 9 KiB of every stream, ended or not, until the
+ * time is over: at its own 10 s a flood of 1,500 streams a second holds 140 MiB.
+ */
+const NEGOTIATION_MS = 3_000
 /** Unread bytes of one QUIC stream that the peer may have under way beyond what we read */
 const QUIC_STREAM_WINDOW_BYTES = 2 * 1024 * 1024
 const YAMUX_STREAM_WINDOW_BYTES = 1024 * 1024
@@ -161,6 +166,7 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
       maxConnections: init.connectionsMax ?? 300,
       inboundConnectionThreshold: INBOUND_DIALS_PER_S,
       maxIncomingPendingConnections: INBOUND_DIALS_PER_S,
+      inboundStreamProtocolNegotiationTimeout: NEGOTIATION_MS,
       addressSorter: (a, b) => byDialOrder(a.multiaddr, b.multiaddr)
     },
     connectionGater: isPublic

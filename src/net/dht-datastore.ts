@@ -214,7 +214,7 @@ export class DhtDatastore extends BaseDatastore {
   #keepOther(name: string, bytes: Uint8Array): void {
     const isPeer = name.startsWith(PEER_PREFIX)
     if (this.#other.delete(name) && isPeer) this.#peers--
-    this.#other.set(name, bytes)
+    this.#other.set(name, bytes.slice()) // what libp2p encodes is a view of a pool's 64 KiB: kept as it is, it would keep all of them
     if (!isPeer || ++this.#peers <= PEERS_MAX) return
     for (const oldest of this.#other.keys()) {
       if (!oldest.startsWith(PEER_PREFIX)) continue

@@ -13,13 +13,20 @@ import type {
 import { TypedEventEmitter } from '@libp2p/interface'
 import { AbstractStream, type AbstractStreamInit, type SendResult } from '@libp2p/utils'
 import type { Uint8ArrayList } from 'uint8arraylist'
+import { TurnShare } from './turn-share.ts'
 
 /**
- * Bytes asked of the native stream at once. One call costs more than the bytes it brings, so small reads bound the throughput; but it
- * allocates all that it is asked for, so a stream of small messages asks for less.
+ * Bytes asked of the native stream at once. One call costs more than the bytes it brings, so small reads bound the throughput; but each allocates
+ * what it asks for, also for a stream that says nothing. So a stream begins small, grows while reads come back full and shrinks when they do not.
  */
-const READ_BYTES_MIN = 4_096
 const READ_BYTES_MAX = 65_536
+const READ_BYTES_MIN = 4_096
+
+/**
+ * Inbound streams that are taken in one turn of the event loop, over all connections. Each costs some tenths of a millisecond until its protocol
+ * is known: who opens thousands at once would have the turn for seconds. What waits, waits inside QUIC, where the peer's credit ends.
+ */
+const STREAMS_PER_TURN = 2
 
 /** What the native QUIC connection and stream offer to a muxer. */
 interface NativeStream {
@@ -41,29 +48,30 @@ type LogSource = { forComponent(name: string): AbstractStreamInit['log'] }
 
 /**
  * Gives libp2p's QUIC transport our own muxer over its native connections. The packaged one reads 4 KiB a call, goes on reading while a
- * stream is paused, and tells a reset as a clean end; ours reads 64 KiB, leaves unread bytes to QUIC's flow control, and tells both apart.
+ * stream is paused, and tells a reset as a clean end; ours reads up to 64 KiB, leaves unread bytes to QUIC's flow control, and tells both apart.
  */
 export function withOwnMuxer(transport: Transport): Transport {
   const dial = transport.dial.bind(transport)
   const createListener = transport.createListener.bind(transport)
-  transport.dial = (ma, options) => dial(ma, { ...options, upgrader: withMuxer(options.upgrader) })
-  transport.createListener = (options) => createListener({ ...options, upgrader: withMuxer(options.upgrader) })
+  const turns = new TurnShare(STREAMS_PER_TURN)
+  transport.dial = (ma, options) => dial(ma, { ...options, upgrader: withMuxer(options.upgrader, turns) })
+  transport.createListener = (options) => createListener({ ...options, upgrader: withMuxer(options.upgrader, turns) })
   return transport
 }
 
-function withMuxer(upgrader: Upgrader): Upgrader {
+function withMuxer(upgrader: Upgrader, turns: TurnShare): Upgrader {
   return {
     upgradeOutbound: (maConn: MultiaddrConnection, options: UpgraderWithoutEncryptionOptions): Promise<Connection> =>
-      upgrader.upgradeOutbound(maConn, replaceMuxer(options)),
+      upgrader.upgradeOutbound(maConn, replaceMuxer(options, turns)),
     upgradeInbound: (maConn: MultiaddrConnection, options: UpgraderWithoutEncryptionOptions): Promise<void> =>
-      upgrader.upgradeInbound(maConn, replaceMuxer(options)),
+      upgrader.upgradeInbound(maConn, replaceMuxer(options, turns)),
     createInboundAbortSignal: (signal) => upgrader.createInboundAbortSignal(signal),
     getStreamMuxers: () => upgrader.getStreamMuxers(),
     getConnectionEncrypters: () => upgrader.getConnectionEncrypters()
   }
 }
 
-function replaceMuxer(options: UpgraderWithoutEncryptionOptions): UpgraderWithoutEncryptionOptions {
+function replaceMuxer(options: UpgraderWithoutEncryptionOptions, turns: TurnShare): UpgraderWithoutEncryptionOptions {
   const init = (options.muxerFactory as (StreamMuxerFactory & { init?: { connection: NativeConnection; logger: LogSource } }) | undefined)
     ?.init
   if (init === undefined) return options
@@ -71,7 +79,7 @@ function replaceMuxer(options: UpgraderWithoutEncryptionOptions): UpgraderWithou
     ...options,
     muxerFactory: {
       protocol: 'quic',
-      createStreamMuxer: (maConn) => new QuicMuxer(init.connection, init.logger, maConn as MultiaddrConnection)
+      createStreamMuxer: (maConn) => new QuicMuxer(init.connection, init.logger, maConn as MultiaddrConnection, turns)
     }
   }
 }
@@ -82,11 +90,13 @@ class QuicMuxer extends TypedEventEmitter<StreamMuxerEvents> implements StreamMu
   status: StreamMuxerStatus = 'open'
   readonly #connection: NativeConnection
   readonly #logger: LogSource
+  readonly #turns: TurnShare
 
-  constructor(connection: NativeConnection, logger: LogSource, maConn: MultiaddrConnection) {
+  constructor(connection: NativeConnection, logger: LogSource, maConn: MultiaddrConnection, turns: TurnShare) {
     super()
     this.#connection = connection
     this.#logger = logger
+    this.#turns = turns
     maConn.addEventListener('close', () => this.abort(new Error('the connection closed')), { once: true })
     void this.#accept()
   }
@@ -99,6 +109,7 @@ class QuicMuxer extends TypedEventEmitter<StreamMuxerEvents> implements StreamMu
       } catch {
         return // the connection is gone; its own close event ends the streams
       }
+      await this.#turns.enter()
       if (this.status !== 'open') return discard(native)
       this.safeDispatchEvent('stream', { detail: this.#adopt(native, 'inbound') })
     }
@@ -216,7 +227,7 @@ class QuicStream extends AbstractStream {
   }
 
   async #read(): Promise<void> {
-    let readBytes = READ_BYTES_MIN
+    let bytesMax = READ_BYTES_MIN
     try {
       for (;;) {
         while (this.#isFull() && this.status !== 'aborted') {
@@ -225,10 +236,10 @@ class QuicStream extends AbstractStream {
           })
           this.#resume = undefined
         }
-        const chunk = await this.#native.read(readBytes)
+        const chunk = await this.#native.read(bytesMax)
         if (chunk === null || chunk === undefined) return this.onRemoteCloseWrite()
-        if (chunk.length === readBytes) readBytes = Math.min(READ_BYTES_MAX, 4 * readBytes)
-        else if (chunk.length < readBytes / 4) readBytes = Math.max(READ_BYTES_MIN, readBytes / 4)
+        if (chunk.length === bytesMax) bytesMax = Math.min(READ_BYTES_MAX, bytesMax * 4)
+        else if (chunk.length < bytesMax / 4) bytesMax = Math.max(READ_BYTES_MIN, bytesMax / 4)
         this.onData(chunk)
       }
     } catch {

@@ -1,11 +1,23 @@
-/** Handshakes that a node computes: a token bucket, so that a flood of INITs takes a bounded share of the processor (wire.md §6, Busy). */
+/** How long the next caller waits at most for what callers with a cookie had beyond the budget. */
+export const DEBT_SECONDS_MAX = 1
+
+export interface BudgetInit {
+  perSecond: number
+  burst: number
+  nowMs: number
+}
+
+/**
+ * A token bucket of handshakes. One bounds what the node computes in all, so that a flood of INITs takes a bounded share of the processor
+ * (wire.md §6, Busy); one for each source bounds what one PeerId or one network takes of it.
+ */
 export class HandshakeBudget {
   readonly #perSecond: number
   readonly #burst: number
   #tokens: number
   #atMs: number
 
-  constructor({ perSecond, burst, nowMs }: { perSecond: number; burst: number; nowMs: number }) {
+  constructor({ perSecond, burst, nowMs }: BudgetInit) {
     this.#perSecond = perSecond
     this.#burst = burst
     this.#tokens = burst
@@ -23,9 +35,19 @@ export class HandshakeBudget {
     return this.#tokens >= 1 ? 0 : (1 - this.#tokens) / this.#perSecond
   }
 
-  /** One is being computed, also for a caller that already waited: the debt makes the next one wait longer. */
+  /**
+   * One is being computed, also for a caller that already waited: the debt makes the next one wait longer, but no more than a second. Who comes
+   * back is served anyway, so a longer wait would keep out the honest, not the flood.
+   */
   spend(nowMs: number): void {
     this.#refill(nowMs)
-    this.#tokens = Math.max(-this.#burst, this.#tokens - 1)
+    const floor = Math.min(0, 1 - this.#perSecond * DEBT_SECONDS_MAX)
+    this.#tokens = Math.max(floor, -this.#burst, this.#tokens - 1)
+  }
+
+  /** Nothing is owed any more: a fresh one would be the same. */
+  isFull(nowMs: number): boolean {
+    this.#refill(nowMs)
+    return this.#tokens >= this.#burst
   }
 }

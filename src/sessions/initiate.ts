@@ -1,12 +1,14 @@
-import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import type { CryptoProvider, Signer } from '../../protocol/crypto/provider.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
+import { judgeOffer } from '../../protocol/session/contract-policy.ts'
 import { cookie } from '../../protocol/session/cookie.ts'
 import type { Established } from '../../protocol/session/established.ts'
+import { FLAG } from '../../protocol/session/flags.ts'
 import { FRAME } from '../../protocol/session/header.ts'
 import { Initiator, type InitiatorStep } from '../../protocol/session/initiator.ts'
+import { decodeSfc, type SfcBlock } from '../../protocol/session/sfc.ts'
 import { RookeryError } from '../errors.ts'
-import type { LocalAgent } from '../identity/agent.ts'
 import type { ByteStream } from '../net/byte-stream.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Random } from '../platform/random.ts'
@@ -32,28 +34,40 @@ export interface Initiated {
   roundTrips: number
 }
 
+/** The session that an exchange takes up. */
+export interface ResumePurpose {
+  /** 16 bytes */
+  sid: Uint8Array
+  /** of the first handshake: SFC, EXCLUSIVE, GROUP */
+  flags: number
+  /** the contract block, byte for byte */
+  sfc: Uint8Array | undefined
+}
+
 type Event = { kind: 'frame'; frame: Uint8Array } | { kind: 'wake' } | { kind: 'failed'; error: unknown }
 
 /**
  * Runs INIT and NEG over a stream, up to the ACK that is to be sent.
+ * @param options.needs - asks for a contract that grants at least this
  * @throws RookeryError `HANDSHAKE_FAILED` (data.reason: a ProtocolErrorCode, or what the peer's CLOSE hinted), `SESSION_BUSY`; or the signal's
  *   reason. The stream is then closed
  */
 export async function initiate(
   { crypto, clock, random, self }: InitiateComponents,
   stream: ByteStream,
-  from: LocalAgent,
+  { signer }: { signer: Signer },
   to: Eid,
-  { signal }: { signal: AbortSignal }
+  { signal, resume, needs }: { signal: AbortSignal; resume?: ResumePurpose | undefined; needs?: Partial<SfcBlock> | undefined }
 ): Promise<Initiated> {
   const machine = new Initiator({
     crypto,
-    local: from.signer,
+    local: signer,
     remoteEid: to,
     peers: peerIds(self, stream.connection, 'initiator'),
-    flags: 0,
+    flags: resume !== undefined ? resume.flags | FLAG.RESUME : needs === undefined ? 0 : FLAG.SFC,
+    ...(resume === undefined ? {} : { resumeId: resume.sid }),
     randomness: { iCookie: cookie(random.bytes(8)), nonceI: random.bytes(32), ephSecret: random.bytes(32) },
-    contract: () => ({ kind: 'refuse', field: 'sfc' })
+    contract: (offer) => judgeOffer(offer, resume?.sfc === undefined ? { needs: needs ?? {} } : { stored: decodeSfc(resume.sfc) })
   })
   const startedMs = clock.monotonicMs()
   let hint: string | undefined
@@ -121,3 +135,5 @@ async function soonest(reading: Promise<Event>, clock: Clock, wakeAtMs: number):
     cancel()
   }
 }
+
+/** A new session asks for none; a session that is taken up keeps its own, byte for byte. */

@@ -1,34 +1,25 @@
-import { toHex } from '../../protocol/bytes.ts'
-import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import type { CryptoProvider, Signer } from '../../protocol/crypto/provider.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
-import { type Eid, eidToDid } from '../../protocol/identity/eid.ts'
 import type { StreamTimes } from '../../protocol/session/closing.ts'
+import type { ContractMeter } from '../../protocol/session/contract.ts'
 import type { CookiePair } from '../../protocol/session/cookie.ts'
 import type { Established } from '../../protocol/session/established.ts'
 import { FRAME } from '../../protocol/session/header.ts'
-import { ITEM_KINDS, ITEM_PAYLOAD_BYTES_MAX, isTransaction } from '../../protocol/session/items.ts'
+import { ITEM_KINDS } from '../../protocol/session/items.ts'
+import type { Outgoing, Unacked } from '../../protocol/session/journal.ts'
 import { CHANNELS_MAX } from '../../protocol/session/ready.ts'
-import type { Outgoing } from '../../protocol/session/send-side.ts'
-import { CONTROL_CHANNEL, HANDSHAKE_STREAM, SessionStream } from '../../protocol/session/stream.ts'
-import type { StreamClose, StreamEffect } from '../../protocol/session/stream-effects.ts'
+import { type CarriedState, CONTROL_CHANNEL, HANDSHAKE_STREAM, SessionStream } from '../../protocol/session/stream.ts'
+import type { ReadyFacts, StreamClose, StreamEffect } from '../../protocol/session/stream-effects.ts'
 import type { TeardownReason } from '../../protocol/session/teardown.ts'
-import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
-import type { ByteStream } from '../net/byte-stream.ts'
+import type { ByteStream, ConnectionInfo } from '../net/byte-stream.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import { FrameReader } from './frame-reader.ts'
 import { Lane } from './lane.ts'
-import type { Inbound, Session, SessionInfo } from './session.ts'
-import { closeName, handshakeFailed, neverSent, outcomeUnknown, sessionError } from './session-errors.ts'
-import { withSignal } from './with-signal.ts'
+import { closeName, handshakeFailed, neverSent, sessionError } from './session-errors.ts'
+import type { JournalTag } from './session-store.ts'
 
-/** Items of one session that wait to be sent or acknowledged; above it `send` refuses. */
-export const SEND_ITEMS_MAX = 16_384
-/** Their bytes in all. */
-export const SEND_BYTES_MAX = 64 * 1024 * 1024
-/** What a peer may send to channels that nobody serves (yet), in windows' measure; above it the session is closed. */
-export const UNSERVED_BYTES_MAX = 1_048_576
 /** Both READYs are due within this of ESTABLISHED. */
 export const READY_LIMIT_MS = 10_000
 /** A closed session still answers a repeated TEARDOWN for so long, unless the peer ends the stream before. */
@@ -39,12 +30,49 @@ export const PROBE_MS = 2_000
 /** A wake-up that is overdue because a write is stuck comes no sooner than this. */
 const WAKE_MS_MIN = 20
 
+/** What the driver keeps with an item; control items have none. */
+export type ItemTag = JournalTag | undefined
+
+export type DeliverEffect = Extract<StreamEffect<ItemTag>, { kind: 'deliver' | 'unknown' }>
+export type SnapshotEffect = Extract<StreamEffect<ItemTag>, { kind: 'snapshot' }>
+
+/** How an epoch ended. `lost`: without a word, the session is not over by it. */
+export interface EpochEnd {
+  reason: string
+  lost: boolean
+  by: 'local' | 'peer'
+  error?: Error
+}
+
+/** The session that an epoch belongs to. */
+export interface EpochOwner {
+  /** both READYs are there; nothing was handed over yet */
+  ready(epoch: LiveSession, facts: ReadyFacts): void
+  deliver(epoch: LiveSession, effect: DeliverEffect): void
+  snapshot(epoch: LiveSession, effect: SnapshotEffect): void
+  acked(items: readonly Outgoing<ItemTag>[]): void
+  /** the peer's windows or acknowledgments may have moved */
+  moved(): void
+  closing(epoch: LiveSession): void
+  /** the contract's time is over */
+  expired(epoch: LiveSession): void
+  /** its streams are gone or going */
+  ended(epoch: LiveSession, end: EpochEnd): void
+}
+
 export interface LiveSessionInit {
   crypto: CryptoProvider
   clock: Clock
   logger: Logger
   local: LocalAgent
+  /** of the EID that this exchange was made with */
+  signer: Signer
   established: Established
+  /** what earlier epochs left; in a new session what the handshake made */
+  carried: (established: Established) => CarriedState<ItemTag>
+  owner: EpochOwner
+  /** the session's, which outlives the epoch */
+  contract?: ContractMeter | undefined
   /** the stream that carried the handshake */
   stream: ByteStream
   /** opens another stream to the same peer */
@@ -53,71 +81,58 @@ export interface LiveSessionInit {
   startedMs: number
   roundTrips: number
   times?: StreamTimes
-  /** both READYs are there; nothing was handed over yet */
-  onReady: (session: LiveSession) => void
-  /** the session is over and its streams are gone or going */
-  onEnd: (session: LiveSession) => void
 }
 
-interface Waiter {
-  resolve(): void
-  reject(error: unknown): void
-}
-
-type Handler = (item: Inbound) => Promise<void>
-
-/** A {@link Session} over real streams: performs what the pure {@link SessionStream} asks for. */
-export class LiveSession implements Session {
+/** One epoch of a session over real streams: performs what the pure {@link SessionStream} asks for. */
+export class LiveSession {
   readonly local: LocalAgent
-  readonly remote: Eid
+  readonly established: Established
   readonly cookies: CookiePair
-  readonly closed: Promise<{ reason: string }>
-  /** resolves when both READYs are there; rejects when the session ends before */
+  readonly closed: Promise<EpochEnd>
+  /** resolves when both READYs are there; rejects when the epoch ends before */
   readonly ready: Promise<void>
   /** monotonic; undefined before READY */
   readyAtMs: number | undefined
+  /** from sending INIT to holding the peer's READY */
+  handshakeMs = 0
+  readonly roundTrips: number
   readonly #init: LiveSessionInit
-  readonly #id: string
   readonly #log: Logger
-  readonly #core: SessionStream<Waiter | undefined>
+  readonly #core: SessionStream<ItemTag>
   /** by channel that we send on; at most CHANNELS_MAX */
   readonly #lanes = new Map<number, Lane>()
   /** by channel, the stream that carries it from us; at most CHANNELS_MAX */
   readonly #carriers = new Map<number, ByteStream>()
-  /** every stream of the session; at most 2 × CHANNELS_MAX + 1 */
+  /** every stream of the epoch; at most 2 × CHANNELS_MAX + 1 */
   readonly #streams = new Set<ByteStream>()
   /** streams of the peer that came before its READY: unread until then */
   #early: { stream: ByteStream; frame: Uint8Array }[] = []
-  readonly #handlers = new Map<number, Handler>()
-  /** items for channels without a handler; bounded by UNSERVED_BYTES_MAX */
-  readonly #unserved = new Map<number, (Inbound & { seq: bigint | undefined })[]>()
-  readonly #closing = Promise.withResolvers<{ reason: string }>()
+  readonly #closing = Promise.withResolvers<EpochEnd>()
   readonly #opening = Promise.withResolvers<void>()
   readonly #controlEnded = Promise.withResolvers<void>()
-  #state: SessionInfo['state'] = 'established'
-  #end: { reason: string; lost: boolean; error?: Error } | undefined
+  #end: EpochEnd | undefined
+  /** who waits for a pong, each for PROBE_MS at most */
+  readonly #measuring: ((rttMs: number | undefined) => void)[] = []
   #nextStream = HANDSHAKE_STREAM + 1
-  #sendItems = 0
-  #sendBytes = 0
   #pumping = false
   #timer: { atMs: number; cancel: () => void } | undefined
-  #handshakeMs = 0
-  #openedAtMs = 0
 
   constructor(init: LiveSessionInit) {
     this.#init = init
     this.local = init.local
-    this.remote = init.established.remoteEid
+    this.established = init.established
     this.cookies = init.established.cookies
-    this.#id = toHex(init.established.sid)
+    this.roundTrips = init.roundTrips
     this.#log = init.logger
     this.closed = this.#closing.promise
     this.ready = this.#opening.promise
     this.ready.catch(() => {}) // whoever opens looks at it; a responder's does not
-    this.#core = new SessionStream({
+    this.#core = new SessionStream<ItemTag>({
       crypto: init.crypto,
       established: init.established,
-      signer: init.local.signer,
+      carried: init.carried(init.established),
+      ...(init.contract === undefined ? {} : { contract: init.contract }),
+      signer: init.signer,
       nowMs: init.clock.monotonicMs(),
       ...(init.times === undefined ? {} : { times: init.times })
     })
@@ -150,7 +165,7 @@ export class LiveSession implements Session {
     )
     const cancel = clock.after(READY_LIMIT_MS, () => this.lose(new ProtocolError('TIMEOUT', 'no READY within 10 s')))
     void Promise.race([this.ready, this.closed]).then(cancel, cancel)
-    this.#pump()
+    this.pump()
     void this.#read(stream, HANDSHAKE_STREAM, undefined)
   }
 
@@ -165,124 +180,60 @@ export class LiveSession implements Session {
     else void this.#read(stream, this.#nextStream++, frame)
   }
 
-  get state(): SessionInfo['state'] {
-    return this.#state
+  get isOver(): boolean {
+    return this.#end !== undefined
   }
 
-  get role(): SessionInfo['role'] {
-    return this.#init.established.role
+  get isOpen(): boolean {
+    return this.#end === undefined && this.#core.phase === 'open'
   }
 
-  get flags(): number {
-    return this.#init.established.flags
+  get role(): Established['role'] {
+    return this.established.role
   }
 
   get peer(): string {
-    return this.#init.stream.connection.peer
+    return this.connection.peer
   }
 
-  get connectionId(): string {
-    return this.#init.stream.connection.id
+  get connection(): ConnectionInfo {
+    return this.#init.stream.connection
   }
 
-  info(): SessionInfo {
-    const { established, stream, roundTrips } = this.#init
-    return {
-      id: this.#id,
-      local: this.local.did,
-      remote: eidToDid(this.remote),
-      role: established.role,
-      state: this.#state,
-      transport: stream.connection.transport,
-      remoteAddr: stream.connection.remoteAddr,
-      handshakeMs: this.#handshakeMs,
-      roundTrips,
-      cookies: { initiator: toHex(this.cookies.i), responder: toHex(this.cookies.r) },
-      txSeq: this.#core.tx.seq.toString(),
-      txAcked: this.#core.txAcked.seq.toString(),
-      rxSeq: this.#core.rxSynced.toString(),
-      openedAtMs: this.#openedAtMs
-    }
+  get streams(): number {
+    return this.#streams.size
   }
 
-  /** What a peer or a caller can make this session hold; for tests and metrics. */
-  held(): { streams: number; sendItems: number; sendBytes: number; unservedBytes: number } {
-    return { streams: this.#streams.size, sendItems: this.#sendItems, sendBytes: this.#sendBytes, unservedBytes: this.#unservedBytes() }
+  /** The peer's newest signed checkpoint of this epoch; 185 bytes. */
+  get peerCheckpoint(): Uint8Array | undefined {
+    return this.#core.peerCheckpoint
   }
 
   // ── sending ──
 
-  async send(channel: number, kind: number, payload: Uint8Array, { signal }: { signal?: AbortSignal } = {}): Promise<void> {
-    signal?.throwIfAborted()
-    if (!isTransaction(kind) && kind !== ITEM_KINDS.live) throw new TypeError(`kind 0x${kind.toString(16)} is the protocol's own`)
-    this.#checkRoom(payload.length)
-    const done = Promise.withResolvers<void>()
-    const item = this.#queue(channel, kind, payload, done)
-    this.#sendItems += 1
-    this.#sendBytes += payload.length
-    this.#pump()
-    if (signal === undefined) {
-      try {
-        await done.promise
-      } finally {
-        this.#sendItems -= 1
-        this.#sendBytes -= payload.length
-      }
-      return
-    }
-    const aborted = () => {
-      this.#core.cancel(item)
-      done.reject(signal.reason)
-    }
-    signal.addEventListener('abort', aborted, { once: true })
-    try {
-      await done.promise
-    } finally {
-      signal.removeEventListener('abort', aborted)
-      this.#sendItems -= 1
-      this.#sendBytes -= payload.length
-    }
+  /** @throws ProtocolError `RANGE` for channel 65, `OUT_OF_ORDER` while closing */
+  queueLive(channel: number, payload: Uint8Array, tag: JournalTag): { cancel: () => boolean } {
+    const item = this.#core.queue(channel, ITEM_KINDS.live, payload, tag)
+    this.pump()
+    return { cancel: () => this.#core.cancel(item) }
   }
 
-  #checkRoom(bytes: number): void {
-    if (bytes > ITEM_PAYLOAD_BYTES_MAX) {
-      throw sessionError('MESSAGE_TOO_LARGE', `a message of ${bytes} bytes, at most ${ITEM_PAYLOAD_BYTES_MAX} go through a session`, {
-        field: 'payload',
-        value: bytes,
-        remedy: 'send it in parts'
-      })
-    }
-    if (this.#end?.lost === true) throw neverSent(this.#end.reason)
-    if (this.#state !== 'established') throw this.#closedError()
-    if (this.#sendItems >= SEND_ITEMS_MAX || this.#sendBytes + bytes > SEND_BYTES_MAX) {
-      throw sessionError('SESSION_QUEUE_FULL', `${this.#sendItems} messages (${this.#sendBytes} bytes) wait in this session`, {
-        field: 'payload',
-        remedy: 'wait until earlier sends have resolved',
-        data: { itemsMax: SEND_ITEMS_MAX, bytesMax: SEND_BYTES_MAX }
-      })
-    }
+  /** Takes window for a transaction that is to be numbered. @throws ProtocolError `RANGE` for channel 65 */
+  reserve(channel: number, payloadBytes: number): boolean {
+    return this.#core.reserve(channel, payloadBytes)
   }
 
-  #queue(channel: number, kind: number, payload: Uint8Array, waiter: Waiter): Outgoing<Waiter | undefined> {
-    try {
-      return this.#core.queue(channel, kind, payload, waiter)
-    } catch (cause) {
-      if (cause instanceof ProtocolError && cause.code === 'RANGE') {
-        throw new RookeryError('CHANNELS_MAX', cause.message, { kind: 'usage', field: 'channel', value: channel, cause })
-      }
-      throw this.#closedError()
-    }
+  enqueue(entry: Unacked<ItemTag>, window: 'reserved' | 'unreserved'): void {
+    this.#core.enqueue(entry, window)
   }
 
-  #closedError(): RookeryError {
-    return sessionError('SESSION_CLOSED', 'the session is closing or closed', {
-      remedy: 'open a new session',
-      data: { reason: this.#end?.reason }
-    })
+  sendSnapshot(parts: readonly Unacked<ItemTag>[]): void {
+    this.#core.sendSnapshot(parts)
+    this.pump()
   }
 
   /** Soon, once: everything that one turn of the event loop queues shares a record. */
-  #pump(): void {
+  pump(): void {
     if (this.#pumping) return
     this.#pumping = true
     queueMicrotask(() => {
@@ -347,43 +298,48 @@ export class LiveSession implements Session {
   }
 
   #take(number: number, frame: Uint8Array): void {
+    if (this.#end?.lost === true) return // what came after the end of the epoch comes again
     if (frame[1] === FRAME.CLOSE && number === HANDSHAKE_STREAM && this.readyAtMs === undefined) {
       // in place of READY: our ACK was refused
       this.lose(handshakeFailed(new ProtocolError('CLOSED_BY_PEER', 'the peer closed'), closeName(frame)))
       return
     }
     this.#perform(this.#core.receive(number, frame, this.#init.clock.monotonicMs()))
-    this.#pump()
+    this.#init.owner.moved()
+    this.pump()
   }
 
-  #perform(effects: StreamEffect<Waiter | undefined>[]): void {
+  #perform(effects: StreamEffect<ItemTag>[]): void {
+    const { owner } = this.#init
     for (const effect of effects) {
       switch (effect.kind) {
         case 'ready':
-          this.#onReady()
+          this.#onReady(effect)
           break
         case 'deliver':
-          this.#deliver({ channel: effect.channel, kind: effect.itemKind, payload: effect.payload, seq: effect.seq })
-          break
         case 'unknown':
-          this.#log.warn(
-            { session: this.#id, kind: effect.itemKind, channel: effect.channel },
-            'a transaction of unknown kind was acknowledged without effect'
-          )
-          this.#core.synced(effect.seq)
-          this.#core.handled(effect.channel, effect.payload.length)
+          owner.deliver(this, effect)
+          break
+        case 'snapshot':
+          owner.snapshot(this, effect)
           break
         case 'acked':
-          for (const { tag } of effect.items) tag?.resolve()
+          owner.acked(effect.items)
           break
         case 'closing':
-          if (this.#state === 'established') this.#state = 'closing'
+          owner.closing(this)
           break
         case 'closed':
           this.#onClosed(effect.close)
           break
         case 'revocation':
-          this.#log.warn({ session: this.#id, bytes: effect.payload.length }, 'the peer revoked the session with a proof')
+          this.#log.warn({ bytes: effect.payload.length }, 'the peer revoked the session with a proof')
+          break
+        case 'pong':
+          for (const resolve of this.#measuring.splice(0)) resolve(effect.rttMs)
+          break
+        case 'expired':
+          owner.expired(this)
           break
         case 'silent':
           this.lose(new ProtocolError('TIMEOUT', 'the peer went silent'))
@@ -392,143 +348,122 @@ export class LiveSession implements Session {
     }
   }
 
-  #onReady(): void {
-    const { clock, startedMs } = this.#init
+  #onReady(facts: ReadyFacts): void {
+    const { clock, startedMs, owner } = this.#init
     this.readyAtMs = clock.monotonicMs()
-    this.#handshakeMs = this.readyAtMs - startedMs
-    this.#openedAtMs = clock.nowMs()
-    this.#init.onReady(this)
+    this.handshakeMs = this.readyAtMs - startedMs
+    owner.ready(this, facts)
     this.#opening.resolve()
     const early = this.#early
     this.#early = []
     for (const { stream, frame } of early) void this.#read(stream, this.#nextStream++, frame)
   }
 
-  onChannel(channel: number, handler: Handler): void {
-    this.#handlers.set(channel, handler)
-    const waiting = this.#unserved.get(channel)
-    this.#unserved.delete(channel)
-    for (const item of waiting ?? []) this.#hand(item, handler)
+  /** The effect of a transaction is synced. */
+  synced(seq: bigint): void {
+    this.#core.synced(seq)
   }
 
-  #deliver(item: Inbound & { seq: bigint | undefined }): void {
-    const handler = this.#handlers.get(item.channel)
-    if (handler !== undefined) {
-      this.#hand(item, handler)
-      return
-    }
-    const waiting = this.#unserved.get(item.channel) ?? []
-    waiting.push(item)
-    this.#unserved.set(item.channel, waiting)
-    if (this.#unservedBytes() > UNSERVED_BYTES_MAX) {
-      this.#abort('violation', new ProtocolError('WINDOW', 'the peer floods channels that nobody serves', { field: 'channel' }))
-    }
+  snapshotSynced(last: bigint): void {
+    this.#core.snapshotSynced(last)
+    this.pump()
   }
 
-  #unservedBytes(): number {
-    let bytes = 0
-    for (const channel of this.#unserved.keys()) bytes += this.#core.waitingBytes(channel)
-    return bytes
+  /** The application is done with an item of this epoch. */
+  handled(channel: number, payloadBytes: number): void {
+    if (this.#end === undefined) this.#core.handled(channel, payloadBytes)
   }
 
-  #hand({ seq, ...item }: Inbound & { seq: bigint | undefined }, handler: Handler): void {
-    const bytes = item.payload.length
-    new Promise<void>((resolve) => resolve(handler(item))).then(
-      () => {
-        if (this.#end !== undefined) return
-        if (seq !== undefined) this.#core.synced(seq)
-        this.#core.handled(item.channel, bytes)
-        this.#pump()
-      },
-      (error: unknown) => {
-        this.#log.error(
-          { session: this.#id, channel: item.channel, kind: item.kind, error: text(error) },
-          'a channel handler failed: the session is closed'
-        )
-        this.#abort('failed', error instanceof Error ? error : new Error(text(error)))
-      }
-    )
+  waitingBytes(channel: number): number {
+    return this.#core.waitingBytes(channel)
   }
 
   // ── time ──
 
   #arm(): void {
     const wakeAtMs = this.#core.wakeAtMs
-    if (wakeAtMs === undefined || (this.#timer !== undefined && this.#timer.atMs <= wakeAtMs)) return
+    if (wakeAtMs === undefined || this.#end !== undefined || (this.#timer !== undefined && this.#timer.atMs <= wakeAtMs)) return
     this.#timer?.cancel()
     const { clock } = this.#init
     const cancel = clock.after(Math.max(WAKE_MS_MIN, wakeAtMs - clock.monotonicMs()), () => {
       this.#timer = undefined
       this.#perform(this.#core.tick(clock.monotonicMs()))
-      this.#pump()
+      this.pump()
     })
     this.#timer = { atMs: wakeAtMs, cancel }
   }
 
-  /** The peer came back on another connection: this one has {@link PROBE_MS} to show that it still carries the session. */
+  /** The peer came back on another connection, or an address changed: this one has {@link PROBE_MS} to show that it still carries the session. */
   probe(): void {
     if (this.#end !== undefined) return
     this.#core.probe(this.#init.clock.monotonicMs(), PROBE_MS)
-    this.#pump()
+    this.pump()
     this.#arm()
   }
 
   // ── ending ──
 
-  async close({ signal, reason = 'done' }: { signal?: AbortSignal; reason?: TeardownReason } = {}): Promise<void> {
-    signal?.throwIfAborted()
-    if (this.#end === undefined && this.#state === 'established') {
-      this.#state = 'closing'
-      this.#core.close(reason, this.#init.clock.monotonicMs())
-      if (this.#core.phase === 'closed') this.#onClosed({ reason, by: 'local' })
-      this.#pump()
-    }
-    await withSignal(this.closed, signal)
+  /** The round trip of a ping that leaves now. @returns undefined where no answer comes within {@link PROBE_MS}, or the epoch is over */
+  async ping(): Promise<number | undefined> {
+    if (!this.isOpen) return undefined
+    const { promise, resolve } = Promise.withResolvers<number | undefined>()
+    const cancel = this.#init.clock.after(PROBE_MS, () => resolve(undefined))
+    this.#measuring.push(resolve)
+    this.#core.measure()
+    this.pump()
+    const rttMs = await promise
+    cancel()
+    return rttMs
+  }
+
+  get keyGeneration(): number {
+    return this.#core.generation
+  }
+
+  /** Everything outbound is flushed, then TEARDOWN goes out; the end comes by {@link EpochOwner.ended}. */
+  close(reason: TeardownReason): void {
+    if (this.#end !== undefined) return
+    this.#core.close(reason, this.#init.clock.monotonicMs())
+    if (this.#core.phase === 'closed') this.#onClosed({ reason, by: 'local' })
+    this.pump()
   }
 
   /** Breaks off: tells the peer why, in one TEARDOWN, and ends. */
-  abort(reason: TeardownReason): void {
-    this.#abort(reason, undefined)
-  }
-
-  #abort(reason: TeardownReason, error: Error | undefined): void {
+  abort(reason: TeardownReason, error?: Error): void {
     if (this.#end !== undefined) return
     this.#core.abort(reason)
     this.#onClosed({ reason, by: 'local' }, error)
-    this.#pump()
+    this.pump()
   }
 
   #onClosed(close: StreamClose, cause: Error | undefined = close.error): void {
     if (this.#end !== undefined) return
     if (close.error !== undefined) {
-      this.#log.warn({ session: this.#id, code: close.error.code, error: close.error.message }, 'the peer broke the session protocol')
+      this.#log.warn({ reason: close.reason, code: close.error.code, error: close.error.message }, 'an epoch was broken off')
     }
-    this.#finish({ reason: close.reason, lost: false, ...(cause === undefined ? {} : { error: cause }) })
+    this.#finish({ reason: close.reason, by: close.by, lost: false, ...(cause === undefined ? {} : { error: cause }) })
     void this.#linger()
   }
 
-  /** The epoch is over without a word: what is unacknowledged has an unknown outcome. */
+  /** The epoch is over without a word. */
   lose(cause: unknown): void {
     if (this.#end !== undefined) return
-    const error = cause instanceof Error ? cause : new Error(text(cause))
-    this.#log.debug({ session: this.#id, error: error.message }, 'a session was lost')
-    this.#finish({ reason: 'lost', lost: true, error })
+    const error = cause instanceof Error ? cause : new Error(String(cause))
+    this.#log.debug({ error: error.message }, 'an epoch was lost')
+    this.#finish({ reason: 'lost', by: 'local', lost: true, error })
     this.#dispose(error)
   }
 
-  #finish(end: { reason: string; lost: boolean; error?: Error }): void {
+  #finish(end: EpochEnd): void {
     this.#end = end
-    this.#state = 'closed'
+    for (const resolve of this.#measuring.splice(0)) resolve(undefined)
     this.#timer?.cancel()
-    const { unacked, waiting } = this.#core.abandon()
-    for (const { tag } of unacked) tag?.reject(outcomeUnknown(end.reason))
-    for (const { tag } of waiting) tag?.reject(neverSent(end.reason))
-    this.#unserved.clear()
+    for (const { tag } of this.#core.abandon()) tag?.reject(neverSent(end.reason))
     this.#opening.reject(
       end.error ?? sessionError('SESSION_CLOSED', `the session ended (${end.reason}) before READY`, { data: { reason: end.reason } })
     )
-    this.#closing.resolve({ reason: end.reason })
-    this.#init.onEnd(this)
+    this.#closing.resolve(end)
+    this.#init.owner.ended(this, end)
   }
 
   /**
@@ -557,7 +492,7 @@ export class LiveSession implements Session {
 
   #streamFailed(stream: ByteStream | undefined, error: unknown): void {
     if (stream === this.#init.stream) this.#controlEnded.resolve()
-    if (stream !== undefined && stream !== this.#init.stream && this.#state !== 'established') return
+    if (stream !== undefined && stream !== this.#init.stream && this.#core.phase !== 'open' && this.#core.phase !== 'opening') return
     this.lose(error)
   }
 
@@ -569,8 +504,4 @@ export class LiveSession implements Session {
     this.#streams.clear()
     this.#early = []
   }
-}
-
-function text(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

@@ -11,6 +11,9 @@ export type SessionErrorCode =
   | 'SESSION_LOST'
   | 'SESSION_QUEUE_FULL'
   | 'MESSAGE_TOO_LARGE'
+  | 'CONTRACT_REFUSED'
+  | 'CONTRACT_UNMET'
+  | 'CONTRACT_LIMIT'
 
 const KINDS: Record<SessionErrorCode, ErrorKind> = {
   HANDSHAKE_FAILED: 'unavailable',
@@ -19,7 +22,10 @@ const KINDS: Record<SessionErrorCode, ErrorKind> = {
   SESSION_CLOSED: 'unavailable',
   SESSION_LOST: 'unavailable',
   SESSION_QUEUE_FULL: 'unavailable',
-  MESSAGE_TOO_LARGE: 'refused'
+  MESSAGE_TOO_LARGE: 'refused',
+  CONTRACT_REFUSED: 'refused',
+  CONTRACT_UNMET: 'conflict',
+  CONTRACT_LIMIT: 'refused'
 }
 
 export function sessionError(
@@ -35,6 +41,15 @@ export function outcomeUnknown(reason: string): RookeryError {
   return sessionError('SESSION_LOST', `the session was lost (${reason}) before the peer acknowledged: the outcome is unknown`, {
     remedy: 'send the same message again under the same id once a new session is open',
     data: { reason, outcome: 'unknown' }
+  })
+}
+
+/** What is to be sent, or to last, goes over the session's contract: it was refused here, and the session goes on. */
+export function contractLimit(breach: ProtocolError): RookeryError {
+  return sessionError('CONTRACT_LIMIT', breach.message, {
+    ...(breach.field === undefined ? {} : { field: breach.field }),
+    remedy: 'keep within the contract (`rookery session show`), or close the session and open one that grants more',
+    cause: breach
   })
 }
 
@@ -68,6 +83,14 @@ export function handshakeFailed(error: ProtocolError, hint: string | undefined):
       remedy: 'try again later',
       cause: error,
       data: { reason: hint }
+    })
+  }
+  if (error.code === 'CONTRACT_REFUSED') {
+    return sessionError('CONTRACT_REFUSED', error.message, {
+      ...(error.field === undefined ? {} : { field: error.field }),
+      remedy: 'ask for less, or open a session without a contract',
+      cause: error,
+      data: { reason: error.code }
     })
   }
   const reason = hint ?? error.code

@@ -13,6 +13,7 @@ import {
   locatorType
 } from '../../protocol/records/locator.ts'
 import { RookeryError } from '../errors.ts'
+import type { RecordEvidence } from '../evidence/evidence.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Host } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -41,6 +42,10 @@ export interface LocatorsComponents {
   logger: Logger
   /** the agents of this node, as they are at the moment of asking */
   agents: (eidHex: EidHex) => LocalAgent | undefined
+  /** who an EID of ours, or one that a session showed us, gave way to */
+  successor?: (eid: Eid) => Eid | undefined
+  /** hears of the locators that look-ups bring, and of two that contradict each other */
+  evidence?: RecordEvidence
 }
 
 /** Opens the locators that our agents published before and keeps them alive from now on. */
@@ -65,6 +70,7 @@ class NodeLocators implements Locators {
   /** the highest generation of ours found in the network; asked once in a run */
   readonly #seen = new Map<EidHex, number>()
   readonly #locks = new KeyLock()
+  readonly #newerListeners = new Set<(eid: Eid, view: LocatorView) => void>()
   readonly #unsubscribe: (() => void)[]
   #cancelSettle: (() => void) | undefined
   #publishedAddrsAtMs = Number.NEGATIVE_INFINITY
@@ -121,6 +127,8 @@ class NodeLocators implements Locators {
 
   async resolve(eid: Eid, options: PublishOptions & { fresh?: boolean } = {}): Promise<LocatorView> {
     const { clock } = this.#c
+    const successor = this.#c.successor?.(eid)
+    if (successor !== undefined) throw rotatedAway(eid, successor)
     const local = this.#c.agents(eidHex(eid))
     if (local !== undefined) return this.#localView(local)
     if (options.fresh !== true) {
@@ -145,12 +153,22 @@ class NodeLocators implements Locators {
     let served: 'served' | 'nothing' = 'nothing'
     for await (const record of dhtRecords({ dht: host.dht, crypto, clock }, locatorKey(eid), signal)) {
       if (record.kind !== 'locator') continue
+      this.#c.evidence?.onLocator(record)
       const verdict = this.#cache.offer(record, clock.nowMs())
       if (verdict === 'equivocation') {
+        const held = this.#cache.get(eid)?.record.bytes
+        if (held !== undefined) this.#c.evidence?.onEquivocation({ target: eid, kind: 'locator', a: held, b: record.bytes })
         logger.warn({ agent: eidToDid(eid), gen: record.payload.gen }, 'an agent signed two locators of one generation')
       } else if (verdict !== 'older') served = 'served'
+      if (verdict === 'newer' && record.payload.gone !== true)
+        for (const listener of this.#newerListeners) listener(eid, this.#view(record))
     }
     return served
+  }
+
+  onNewer(listener: (eid: Eid, view: LocatorView) => void): () => void {
+    this.#newerListeners.add(listener)
+    return () => this.#newerListeners.delete(listener)
   }
 
   #localView(agent: LocalAgent): LocatorView {
@@ -323,6 +341,16 @@ class NodeLocators implements Locators {
     this.#cancelSettle?.()
     await this.#c.refresher.stop()
   }
+}
+
+function rotatedAway(eid: Eid, successor: Eid): RookeryError {
+  return new RookeryError('AGENT_ROTATED', `${eidToDid(eid)} goes by another identity now: ${eidToDid(successor)}`, {
+    kind: 'notFound',
+    field: 'did',
+    value: eidToDid(eid),
+    remedy: `use ${eidToDid(successor)}`,
+    data: { did: eidToDid(successor) }
+  })
 }
 
 function unknownAgent(eid: Eid): RookeryError {

@@ -16,7 +16,7 @@ import { withDeadline } from './deadline.ts'
 import { checkedInput, NAME_REMEDY } from './input.ts'
 import { OwnSpaceSigner } from './own-space-signer.ts'
 import { OwnSpaceUpkeep } from './own-space-upkeep.ts'
-import { nameText, type OwnSpace, OwnSpaces, ownId } from './own-spaces.ts'
+import { nameText, type OwnAnnounce, type OwnJoin, type OwnSpace, OwnSpaces, ownId } from './own-spaces.ts'
 import { Refresher } from './refresher.ts'
 import type { RegistryClient } from './registry-client.ts'
 import { SequenceBook } from './sequence-book.ts'
@@ -192,6 +192,50 @@ class NodeSpaces implements Spaces {
       )
       await this.#c.upkeep.publish(gone, input.agent, options)
     }
+  }
+
+  async handOver(from: LocalAgent, to: LocalAgent, options: PublishOptions = {}): Promise<void> {
+    const mine = this.#c.own.all().filter((space) => equals(space.eid, from.eid))
+    for (const space of mine) if (space.role === 'curator') await this.#handOverSpace(space, from, to, options)
+    for (const space of mine) if (space.role === 'member') await this.#handOverJoin(space, from, to, options)
+  }
+
+  /** Both records are on disk before either is published, so that a crash between them loses neither. */
+  async #handOverSpace(space: OwnAnnounce, from: LocalAgent, to: LocalAgent, options: PublishOptions): Promise<void> {
+    const { own, curators } = this.#c
+    const { payload } = space.record
+    const next = { eid: to.eid, ver: payload.ver }
+    if (payload.gone === true && !(payload.next !== undefined && equals(payload.next.eid, to.eid))) return
+    const id = ownId('curator', to.eid, space.dsid)
+    const old =
+      payload.gone === true
+        ? space
+        : await this.#c.upkeep.renew(space.id, async () =>
+            own.announceOf(space.name, await this.#c.signer.announceGone(space.id, from, payload, options.signal, next))
+          )
+    const { ns, topic, ver, desc, policy, shards, seeds } = payload
+    const what = { ns, topic, ver, desc, curator: to.eid, prev: { eid: from.eid, ver }, seeds, policy, shards }
+    const held = own.get(id)
+    const heir =
+      held ??
+      (await this.#c.upkeep.renew(id, async () => own.announceOf(space.name, await this.#c.signer.announce(id, to, what, options.signal))))
+    await curators.remember(space.dsid, to.eid)
+    await this.#c.upkeep.publish(old, from, options)
+    await this.#c.upkeep.publish(heir, to, options)
+  }
+
+  async #handOverJoin(space: OwnJoin, from: LocalAgent, to: LocalAgent, options: PublishOptions): Promise<void> {
+    const { own } = this.#c
+    const { dsid, curator, tags, gone } = space.record.payload
+    if (gone === true) return
+    const id = ownId('member', to.eid, dsid)
+    const what = { dsid, eid: to.eid, curator: equals(curator, from.eid) ? to.eid : curator, tags, mode: to.reachability.mode }
+    const again = await this.#c.upkeep.renew(id, async () =>
+      own.joinOf(space.name, await this.#c.signer.join(id, to, what, options.signal), space.shards)
+    )
+    await this.#c.upkeep.publish(again, to, options)
+    const old = await this.#c.upkeep.renew(space.id, () => this.#c.signer.gone(own.get(space.id) ?? space, from, options.signal))
+    await this.#c.upkeep.publish(old, from, options)
   }
 
   find(query: FindQuery, options: PublishOptions = {}): Promise<FindResult> {

@@ -3,6 +3,7 @@ import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { matchesQuery, type RegistryEntry, verifyRegistryEntry } from '../../protocol/discovery/registry-entry.ts'
 import type { RegistrySet } from '../../protocol/discovery/registry-messages.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
+import type { RegistryEvidence } from '../evidence/evidence.ts'
 import type { PeerAddress } from '../net/host.ts'
 
 /** A registrar may hold this many entries under one key, whatever it claims (wire.md §4). */
@@ -32,14 +33,16 @@ export class EntryUnion {
   readonly #crypto: CryptoProvider
   readonly #query: ListQuery
   readonly #nowMs: number
+  readonly #evidence: RegistryEvidence | undefined
   /** by the record's hash, so that what several registrars serve is verified once; while it has room, as a liar must not use it up */
   readonly #seen = new Map<string, RegistryEntry>()
   readonly #byName = new Map<string, { entry: RegistryEntry; servedBy: Set<string> }>()
 
-  constructor(crypto: CryptoProvider, query: ListQuery, nowMs: number) {
+  constructor(crypto: CryptoProvider, query: ListQuery, nowMs: number, evidence?: RegistryEvidence) {
     this.#crypto = crypto
     this.#query = query
     this.#nowMs = nowMs
+    this.#evidence = evidence
   }
 
   /** @returns `refused` for a record that does not verify or was not asked for */
@@ -55,6 +58,10 @@ export class EntryUnion {
       if (this.#byName.size < ENTRIES_MAX) this.#byName.set(name, { entry, servedBy: new Set([registrar]) })
     } else if (entry.number > held.entry.number) this.#byName.set(name, { entry, servedBy: new Set([registrar]) })
     else if (equals(entry.record.bytes, held.entry.record.bytes)) held.servedBy.add(registrar)
+    else if (entry.number === held.entry.number && (entry.set === 'announcements' || entry.set === 'children')) {
+      const pair = { a: held.entry.record.bytes, b: entry.record.bytes }
+      this.#evidence?.onEquivocation({ target: entry.record.payload.curator, kind: 'announce', ...pair })
+    }
     return 'taken'
   }
 
@@ -66,6 +73,7 @@ export class EntryUnion {
         this.#nowMs
       )
       if (this.#query.id !== undefined && !equals(entry.id, this.#query.id)) return undefined
+      if (entry.set === 'members' && !entry.gone && this.#evidence?.refusesJoins(entry.record.payload.eid) === true) return undefined
       return matchesQuery(entry, this.#query) ? entry : undefined
     } catch (error) {
       if (error instanceof ProtocolError) return undefined

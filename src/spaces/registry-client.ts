@@ -18,6 +18,7 @@ import {
   type RegistryStatus
 } from '../../protocol/discovery/registry-messages.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
+import type { RegistryEvidence } from '../evidence/evidence.ts'
 import { readFrame, writeFrame } from '../net/frame.ts'
 import type { FoundPeer, Host, PeerAddress } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -39,6 +40,8 @@ export interface RegistryClientInit {
   hedgeMs?: number
   /** entries that one listing puts to registrars that lack them */
   repairsMax?: number
+  /** hears of contradictions that listings show */
+  evidence?: RegistryEvidence
 }
 
 export interface PutOutcome {
@@ -190,7 +193,7 @@ export function createRegistryClient(components: ClientComponents, init: Registr
   async function list(query: ListQuery, options: RequestOptions = {}): Promise<ListOutcome> {
     const named = await registrars(query.key, options)
     const targets = withSeeds(named, query.seeds ?? [])
-    const union = new EntryUnion(crypto, query, clock.nowMs())
+    const union = new EntryUnion(crypto, query, clock.nowMs(), init.evidence)
     const reading = new AbortController()
     const follow = () => reading.abort(options.signal?.reason)
     options.signal?.addEventListener('abort', follow, { once: true })

@@ -14,6 +14,8 @@ import {
   registryKeyName
 } from '../../protocol/discovery/registry-messages.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
+import { eid as eidOf } from '../../protocol/identity/eid.ts'
+import type { RegistryEvidence } from '../evidence/evidence.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import { cborCodec, type Store, type Table, type WriteOp } from '../store/store.ts'
@@ -43,6 +45,8 @@ export interface RegistryStoreInit {
   /** how many peers nearer to the key the routing table holds; from `closerMax` on a PUT is answered `invalid` */
   closerKnown?: (key: Uint8Array, max: number) => number
   closerMax?: number
+  /** whose joins are dropped, and who hears of tickets and contradictions that come in (wire.md §8) */
+  evidence?: RegistryEvidence
 }
 
 /** Who sent a PUT; our own node's are not counted against the budget. */
@@ -87,6 +91,7 @@ class LevelRegistryStore implements RegistryStore {
   readonly #bytesMax: number
   readonly #closerKnown: (key: Uint8Array, max: number) => number
   readonly #closerMax: number
+  readonly #evidence: RegistryEvidence | undefined
   /** entries by set and key; bounded by the bytes of all */
   readonly #counts = new Map<string, number>()
   readonly #refused: Record<string, number> = {}
@@ -108,6 +113,7 @@ class LevelRegistryStore implements RegistryStore {
     this.#bytesMax = init.bytesMax ?? 64 * 1024 * 1024
     this.#closerKnown = init.closerKnown ?? (() => 0)
     this.#closerMax = init.closerMax ?? 40
+    this.#evidence = init.evidence
     this.#budget = new PublishBudget(this.#clock, init.putsPerMinuteMax ?? 32)
   }
 
@@ -142,6 +148,10 @@ class LevelRegistryStore implements RegistryStore {
       this.#logger.debug({ code: error.code, set: request.set, publisher }, 'refused a registry entry')
       return { status: 'invalid' }
     }
+    if (entry.set === 'members') {
+      if (this.#evidence?.refusesJoins(entry.record.payload.eid) === true) return { status: 'invalid' }
+      this.#evidence?.onMember(entry.record.payload.eid)
+    }
     const setKey = setKeyName(request.set, request.key)
     return await this.#locks.run(setKey, async () => {
       const rowKey = `${setKey}:${toHex(entry.id)}`
@@ -151,9 +161,21 @@ class LevelRegistryStore implements RegistryStore {
         this.#budget.giveBack(sources)
         return { status: 'ok' }
       }
-      if (live && held.n >= entry.number) return { status: 'stale', held: held.r }
-      return await this.#write(setKey, rowKey, held, entry, request)
+      if (live && held.n >= entry.number) {
+        if (held.n === entry.number) this.#contradicts(entry, held.r)
+        return { status: 'stale', held: held.r }
+      }
+      const response = await this.#write(setKey, rowKey, held, entry, request)
+      if (response.status === 'ok' && entry.set === 'poms') this.#evidence?.onTicket(request.record)
+      return response
     })
+  }
+
+  /** Two announcements of one curator, space and number are evidence; two joins are not (wire.md §8). */
+  #contradicts(entry: RegistryEntry, held: Uint8Array): void {
+    if (entry.set !== 'announcements' && entry.set !== 'children') return
+    const { record } = entry
+    this.#evidence?.onEquivocation({ target: record.payload.curator, kind: 'announce', a: held, b: record.bytes })
   }
 
   async #write(setKey: string, rowKey: string, held: Row | undefined, entry: RegistryEntry, request: PutRequest): Promise<PutResponse> {
@@ -196,12 +218,17 @@ class LevelRegistryStore implements RegistryStore {
     let scanned = 0
     for await (const [rowKey, row] of this.#rows.entries({ gt: `${prefix}:${toHex(request.cursor)}`, lt: `${prefix};` })) {
       scanned++
-      if (row.e > nowSec && matchesQuery({ gone: row.g, curator: row.c, tags: row.t }, request)) records.push(row.r)
+      const served = request.set !== 'members' || row.g || !this.#isRefused(rowKey.slice(prefix.length + 1))
+      if (served && row.e > nowSec && matchesQuery({ gone: row.g, curator: row.c, tags: row.t }, request)) records.push(row.r)
       if (records.length >= request.limit || scanned >= LIST_SCAN_MAX) {
         return { status: 'ok', records, next: fromHex(rowKey.slice(prefix.length + 1)) }
       }
     }
     return { status: 'ok', records }
+  }
+
+  #isRefused(member: string): boolean {
+    return this.#evidence?.refusesJoins(eidOf(fromHex(member))) === true
   }
 
   async keys(request: KeysRequest): Promise<KeysResponse> {

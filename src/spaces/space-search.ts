@@ -66,7 +66,7 @@ export function createSpaceSearch(
     const outcome = await registry.list({ set: 'announcements', key: dsid }, options)
     const candidates: Candidate[] = []
     for (const { entry, servedBy } of outcome.entries) {
-      if (entry.set !== 'members') candidates.push({ record: entry.record, replicas: servedBy.length })
+      if (entry.set === 'announcements') candidates.push({ record: entry.record, replicas: servedBy.length })
     }
     if (candidates.length === 0) candidates.push(...(await fromDht(dsid, options)))
     return { candidates, outcome }
@@ -98,7 +98,7 @@ export function createSpaceSearch(
     const outcome = await registry.list({ set: 'children', key, ...(curator === undefined ? {} : { curator }) }, options)
     const records: AnnounceRecord[] = []
     for (const { entry } of outcome.entries) {
-      if (entry.set !== 'members' && entry.record.payload.ns === ns && isTopicWithin(entry.record.payload.topic, topic))
+      if (entry.set === 'children' && entry.record.payload.ns === ns && isTopicWithin(entry.record.payload.topic, topic))
         records.push(entry.record)
     }
     return { records, outcome }

@@ -68,6 +68,11 @@ export interface Spaces {
   /** Withdraws a join by tombstone; of a space that the agent curates also the announcement. */
   leave(input: { name: string; agent: LocalAgent }, options?: PublishOptions): Promise<void>
   find(query: FindQuery, options?: PublishOptions): Promise<FindResult>
+  /**
+   * An agent has another EID: announcements go over by `next` and `prev` (the old record first), joins are made again under the new EID and withdrawn
+   * under the old. What was done before is not done twice. @param from - the agent as it was, `to` as it is
+   */
+  handOver(from: LocalAgent, to: LocalAgent, options?: PublishOptions): Promise<void>
   /** what our own agents announced and joined */
   list(): Promise<{ role: 'curator' | 'member'; agent: string; name: string; dsid: string; refreshedAtMs: number; expiresAtMs: number }[]>
   stop(options?: { withdraw: 'yes' | 'no' }): Promise<void>
@@ -92,5 +97,7 @@ export interface Locators {
   withdraw(agent: LocalAgent, options?: PublishOptions): Promise<void>
   /** Local agents answer from here; others from the DHT, the highest generation; cached until it expires. @throws RookeryError `AGENT_UNKNOWN` */
   resolve(eid: Eid, options?: PublishOptions & { fresh?: boolean }): Promise<LocatorView>
+  /** Called when a look-up brings a higher generation of another node's agent than was known. Returns the unsubscriber. */
+  onNewer(listener: (eid: Eid, view: LocatorView) => void): () => void
   stop(options?: { withdraw: 'yes' | 'no' }): Promise<void>
 }

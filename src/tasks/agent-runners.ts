@@ -1,6 +1,6 @@
 import type { EidHex } from '../../protocol/identity/eid.ts'
 import type { HandlerName } from '../api/methods.ts'
-import type { LocalAgent } from '../identity/agent.ts'
+import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
@@ -31,36 +31,36 @@ export class AgentRunners {
 
   /** Whether a handler takes this agent's work: what G-16 calls attached. */
   has(agent: LocalAgent): boolean {
-    return this.#runners.has(agent.eidHex)
+    return this.#runners.has(homeOf(agent))
   }
 
   skills(agent: LocalAgent): readonly HandlerSkill[] {
-    return this.#runners.get(agent.eidHex)?.module.skills ?? []
+    return this.#runners.get(homeOf(agent))?.module.skills ?? []
   }
 
   /**
    * What work of this agent may do (OD-40): as its handler declares; undeclared counts as consequential. By hand, the owner's own act is the consent.
    */
   sideEffects(agent: LocalAgent): SideEffects {
-    return this.#runners.get(agent.eidHex)?.module.sideEffects ?? 'none'
+    return this.#runners.get(homeOf(agent))?.module.sideEffects ?? 'none'
   }
 
   /** Puts a handler to work in place of the one before. */
   async run(agent: LocalAgent, module: HandlerModule): Promise<void> {
-    await this.#runners.get(agent.eidHex)?.worker.stop()
+    await this.#runners.get(homeOf(agent))?.worker.stop()
     const worker = createWorker(this.#components, {
-      agent: agent.eidHex,
+      agent: homeOf(agent),
       handler: module.handler,
       mayRun: () => this.#mayRun(agent),
       settings: { ...this.#settings, concurrency: module.sideEffects === 'none' ? CONCURRENCY_WITHOUT_EFFECTS : 1 }
     })
-    this.#runners.set(agent.eidHex, { module, worker })
+    this.#runners.set(homeOf(agent), { module, worker })
     worker.start()
   }
 
   /** Looks for work, after a wake for instance. */
   poke(agent: LocalAgent): void {
-    this.#runners.get(agent.eidHex)?.worker.poke()
+    this.#runners.get(homeOf(agent))?.worker.poke()
   }
 
   async stop(): Promise<void> {

@@ -46,6 +46,7 @@ describe('help', () => {
     'sleep',
     'wake',
     'queue list',
+    'standing',
     'demo',
     'sim run'
   ]

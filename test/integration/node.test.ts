@@ -60,7 +60,7 @@ describe('two nodes over QUIC', () => {
     }
     const session = await a.openSession(alice, bob.eid)
     expect(session.info()).toMatchObject({ state: 'established', transport: 'quic', roundTrips: 2 })
-    expect(a.session(session.info().id)).toBe(session)
+    expect(await a.session(session.info().id)).toBe(session)
     const outcome = await a.send({ from: alice, to: bob.eid, message: text('m1') })
     expect(outcome).toMatchObject({ outcome: 'task', task: { status: { state: 'TASK_STATE_COMPLETED' } } })
     expect(JSON.stringify(outcome.task?.artifacts)).toContain('hello')

@@ -6,8 +6,8 @@ import type { LocalAgent } from '../../src/identity/agent.ts'
 import type { PeerAddress } from '../../src/net/host.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { PSS_PROTOCOL } from '../../src/sessions/create-session-manager.ts'
+import type { DurableSession } from '../../src/sessions/durable-session.ts'
 import { readSessionFrame } from '../../src/sessions/frame-reader.ts'
-import type { LiveSession } from '../../src/sessions/live-session.ts'
 import { agentOf, type Node, type NodeInit, nodeOn } from '../unit/sessions/memory-net.ts'
 import { addressOf, startHost, stopHosts } from './host-fixture.ts'
 
@@ -131,7 +131,7 @@ describe('sessions over QUIC', () => {
   it('[PSS-20] a channel whose reader stands still holds up no other channel', async () => {
     const gate = Promise.withResolvers<void>()
     const { b, open } = await two({ b: { handler: async ({ channel }) => (channel === 1 ? gate.promise : undefined) } })
-    const session = (await open()) as LiveSession
+    const session = (await open()) as DurableSession
     const slow = Array.from({ length: 40 }, () => session.send(1, A2A, new Uint8Array(65_536)))
     await b.received(16)
     for (let i = 0; i < 20; i++) await session.send(2, LIVE, text(`${i}`))
@@ -248,7 +248,7 @@ describe('sessions over QUIC', () => {
 })
 
 describe('sessions with another process', () => {
-  it('a killed peer is lost within the idle limit, and what it did not acknowledge is told as unknown', async () => {
+  it('a killed peer is noticed within the idle limit, and what it did not acknowledge stays in the journal', async () => {
     const a = await node([agentOf(0xa1)])
     const other = await process2()
     const session = await a.manager.open(agentOf(0xa1), agentOf(0xb2).eid, other.address)
@@ -257,10 +257,12 @@ describe('sessions with another process', () => {
     other.child.kill('SIGKILL')
     await once(other.child, 'exit')
     const startedMs = systemClock.monotonicMs()
-    await expect(session.send(1, A2A, text('after'))).rejects.toMatchObject({ code: 'SESSION_LOST' })
-    expect(await session.closed).toEqual({ reason: 'lost' })
+    const sent = expect(session.send(1, A2A, text('after'))).rejects.toMatchObject({ code: 'SESSION_LOST', data: { reason: 'shutdown' } })
+    await expect.poll(() => session.info().state, { timeout: 30_000 }).toBe('disconnected')
     expect(systemClock.monotonicMs() - startedMs).toBeLessThan(30_000)
-    expect(a.manager.list()).toEqual([])
+    expect(a.manager.list()).toMatchObject([{ state: 'disconnected', unacked: 1 }])
+    await a.manager.stop()
+    await sent
   })
 
   it('[F046] what is sent to a frozen peer counts as delivered only when it says so, and arrives once after the thaw', async () => {

@@ -2,9 +2,10 @@ import { concat, fromHex, utf8 } from '../../protocol/bytes.ts'
 import type { CryptoProvider, Signer } from '../../protocol/crypto/provider.ts'
 import { type Eid, eid } from '../../protocol/identity/eid.ts'
 import { ConnectionGuard } from '../../protocol/session/connection-guard.ts'
+import type { ContractVerdict } from '../../protocol/session/contract-policy.ts'
 import { cookie } from '../../protocol/session/cookie.ts'
 import type { Established } from '../../protocol/session/established.ts'
-import { type ContractVerdict, Initiator, type InitiatorStep } from '../../protocol/session/initiator.ts'
+import { Initiator, type InitiatorStep } from '../../protocol/session/initiator.ts'
 import {
   type Load,
   type Offer,

@@ -1,6 +1,8 @@
 import { RookeryError } from '../../src/errors.ts'
 import type { LocalAgent } from '../../src/identity/agent.ts'
+import { channelItems } from '../../src/sessions/channel-items.ts'
 import type { Inbound, Session, SessionInfo } from '../../src/sessions/session.ts'
+import type { SessionDetails } from '../../src/sessions/session-details.ts'
 
 /** One end of two sessions that hand items straight to each other: durable sends resolve when the peer's handler has. */
 export class PairedSession implements Session {
@@ -25,12 +27,12 @@ export class PairedSession implements Session {
   }
 
   info(): SessionInfo {
-    throw new Error('a paired session has no facts')
+    return { id: '00', txSeq: '0' } as SessionInfo
   }
 
   async send(channel: number, kind: number, payload: Uint8Array): Promise<void> {
     if (this.#ended !== undefined) throw new RookeryError('SESSION_CLOSED', 'the session is closed', { kind: 'unavailable' })
-    const item: Inbound = { channel, kind, payload: payload.slice() }
+    const item: Inbound = { channel, kind, payload: payload.slice(), position: () => [] }
     this.peer.received.push(item)
     await Promise.resolve()
     const handled = this.peer.#handlers.get(channel)?.(item) ?? Promise.resolve()
@@ -41,6 +43,26 @@ export class PairedSession implements Session {
 
   onChannel(channel: number, handler: (item: Inbound) => Promise<void>): void {
     this.#handlers.set(channel, handler)
+  }
+
+  readonly contract = undefined
+
+  breach(): void {}
+
+  details(): Promise<SessionDetails> {
+    throw new Error('a paired session has no facts')
+  }
+
+  items(channel: number): AsyncGenerator<Inbound, void, undefined> {
+    return channelItems(this, channel)
+  }
+
+  onEvent(): () => void {
+    return () => {}
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
   }
 
   async close(): Promise<void> {

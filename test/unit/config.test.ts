@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { QUEUE_BOUNDS_DEFAULT } from '../../protocol/delivery/bounds.ts'
 import { REACHABILITY_MODES } from '../../protocol/delivery/modes.ts'
+import { scopeNames } from '../../protocol/session/contract-policy.ts'
 import { dataDirOf, loadConfig, parseConfig } from '../../src/config/load.ts'
 import type { ConfigInput } from '../../src/config/schema.ts'
 import { formatDuration, parseDurationMs } from '../../src/config/units.ts'
@@ -72,6 +73,20 @@ describe('settings', () => {
   })
 })
 
+describe('the contract that a node offers', () => {
+  it('[SFC-05] is none by default, and a finite one where it is asked for without more', () => {
+    expect(parseConfig({}).sessions.contract).toBe('off')
+    const block = parseConfig({ sessions: { contract: {} } }).sessions.contract
+    expect(block).toMatchObject({ site: 'any', messagesPerMinuteMax: 600, sessionSecondsMax: 86_400, eseBytesMax: 0 })
+    expect(block === 'off' ? [] : scopeNames(block.scopes)).toEqual(['send-messages', 'create-tasks', 'stream', 'mailbox'])
+  })
+
+  it('[SFC-06] takes every field by its name', () => {
+    const yaml = 'sessions:\n  contract:\n    site: edge\n    scopes: [mailbox]\n    payloadBytesMax: 1024\n    region: 276\n'
+    expect(load({ yaml }).config.sessions.contract).toMatchObject({ site: 'edge', scopes: 32, payloadBytesMax: 1_024, region: 276 })
+  })
+})
+
 describe('a wrong setting is refused with its name, its value and where it stands', () => {
   const cases: [name: string, yaml: string, field: string, where: string, text: RegExp][] = [
     ['an unknown name', 'network: lan\nnetwrk: lan\n', 'netwrk', 'line 2, column 1', /known name/],
@@ -79,6 +94,21 @@ describe('a wrong setting is refused with its name, its value and where it stand
     ['a wrong type', 'mdns: perhaps\n', 'mdns', 'line 1, column 1', /boolean/],
     ['a port out of range', 'http:\n  port: 70000\n', 'http.port', 'line 2, column 3', /at most 65535/],
     ['a fraction', 'sessionsMax: 1.5\n', 'sessionsMax', 'line 1, column 1', /int/],
+    [
+      'a contract with a limit below zero',
+      'sessions:\n  contract: { payloadBytesMax: -1 }\n',
+      'sessions.contract',
+      'line 2, column 3',
+      /payloadBytesMax/
+    ],
+    [
+      'a contract of no seconds',
+      'sessions:\n  contract: { sessionSecondsMax: 0 }\n',
+      'sessions.contract',
+      'line 2, column 3',
+      /no seconds/
+    ],
+    ['a contract that is a word', 'sessions:\n  contract: "on"\n', 'sessions.contract', 'line 2, column 3', /"off"/],
     ['an address on all interfaces', 'http:\n  host: 0.0.0.0\n', 'http.host', 'line 2, column 3', /loopback/],
     ['a public URL with a query', 'http:\n  publicUrl: "https://example.net/?a=1"\n', 'http.publicUrl', 'line 2, column 3', /no query/],
     ['no multiaddr', 'listen:\n  - localhost:80\n', 'listen[0]', 'line 2, column 5', /multiaddr/],

@@ -13,6 +13,7 @@ import { RookeryError } from '../../src/errors.ts'
 import type { AgentReachability, LocalAgent } from '../../src/identity/agent.ts'
 import { ManualClock } from '../../src/platform/clock.ts'
 import { silentLogger } from '../../src/platform/logger.ts'
+import { channelItems } from '../../src/sessions/channel-items.ts'
 import type { Inbound, Session, SessionInfo } from '../../src/sessions/session.ts'
 import { bytesCodec, Store } from '../../src/store/store.ts'
 import type { JsonObject, Todo, TodoCreate } from '../../src/tasks/todo.ts'
@@ -181,7 +182,7 @@ export function sessionPair(a: LocalAgent, b: LocalAgent) {
       remote: remote.eid,
       info: () => ({ id: '00' }) as SessionInfo,
       async send(channel, kind, payload) {
-        const item = { channel, kind, payload }
+        const item: Inbound = { channel, kind, payload, position: () => [] }
         end.sent.push(item)
         if (end.lose?.(item) === true) return
         await end.peer.receive(end.change?.(item) ?? item)
@@ -190,7 +191,13 @@ export function sessionPair(a: LocalAgent, b: LocalAgent) {
         handlers.set(channel, handler)
       },
       close: async () => ends.resolve({ reason: 'closed' }),
-      closed: ends.promise
+      closed: ends.promise,
+      contract: undefined,
+      breach: () => {},
+      details: () => Promise.reject(new Error('a fake session has no facts')),
+      items: (channel) => channelItems(end.session, channel),
+      onEvent: () => () => {},
+      [Symbol.asyncDispose]: async () => ends.resolve({ reason: 'closed' })
     }
     return end
   }

@@ -204,7 +204,7 @@ describe('mailbox deposit over a session', () => {
       { kind: MAILBOX_KIND, payload: encodeMailboxMessage({ type: 'receipt', request: 99, receipt: utf8('x') }) },
       { kind: MAILBOX_KIND, payload: encodeMailboxMessage({ type: 'refusal', request: 99, code: 'conflict', nowMs: 0 }) }
     ]
-    for (const item of hostile) await t.pair.right.receive({ channel: MAILBOX_CHANNEL, ...item })
+    for (const item of hostile) await t.pair.right.receive({ channel: MAILBOX_CHANNEL, position: () => [], ...item })
     expect(mailboxChannelOf(t.pair.right.session, t.clock).ignored).toBe(4)
     expect(t.pair.right.sent).toHaveLength(0)
     expect((await t.deposit(await t.object())).status).toBe('stored')

@@ -159,6 +159,15 @@ describe('the DHT datastore', () => {
     expect(rows).toBe(PEERS_MAX)
   })
 
+  it("[F103] keeps no more of libp2p's own rows than their bytes, whatever larger buffer they come in", async () => {
+    const datastore = await make()
+    const name = new Key('/peers/x', false)
+    await datastore.put(name, new Uint8Array(65_536).fill(7).subarray(100, 300))
+    const held = await datastore.get(name)
+    expect(held).toEqual(new Uint8Array(200).fill(7))
+    expect(held.buffer.byteLength).toBe(200)
+  })
+
   it('holds after any order of puts the highest rank that was offered', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 255 }), { minLength: 1, maxLength: 20 }), async (ranks) => {

@@ -34,6 +34,30 @@ export const registerAgent: RegisterCommand = (program, run) => {
       })
     )
   agent
+    .command('rotate <name>')
+    .description('give an agent another identity; what it owns stays, its peers are told in their sessions')
+    .addHelpText(
+      'after',
+      `
+The new DID is published and the old one withdrawn for good; each session's peer gets a certificate signed by both keys. The old secret is
+destroyed once all have acknowledged, after 24 hours at most. Name, token, tasks, queue and mailbox stay; the URL changes with the DID.
+
+Example:
+  rookery agent rotate weather --json`
+    )
+    .action((name: string, _options, command) =>
+      run(command, async (invocation) => {
+        const view = await invocation.call('agent.rotate', { name })
+        invocation.out.result(view, () => {
+          invocation.out.line(`rotated ${invocation.out.paint.bold(view.name)}`)
+          invocation.out.line(`was    ${view.oldDid}`)
+          invocation.out.line(`is     ${view.did}`)
+          if (view.url !== undefined) invocation.out.line(`A2A    ${view.url}`)
+          if (view.unacknowledged > 0) invocation.out.line('some peers have not acknowledged it yet: they are told when they are met again')
+        })
+      })
+    )
+  agent
     .command('list')
     .description('list them')
     .addHelpText('after', '\nExample:\n  rookery agent list --json')

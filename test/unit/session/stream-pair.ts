@@ -1,5 +1,6 @@
 import { toHex } from '../../../protocol/bytes.ts'
 import { eid } from '../../../protocol/identity/eid.ts'
+import type { ContractMeter } from '../../../protocol/session/contract.ts'
 import { cookie } from '../../../protocol/session/cookie.ts'
 import type { Established } from '../../../protocol/session/established.ts'
 import { CONTROL_CHANNEL, SessionStream, type StreamCounters } from '../../../protocol/session/stream.ts'
@@ -42,6 +43,8 @@ export interface PairInit {
   rekey?: RekeyLimits
   counters?: { a: StreamCounters; b: StreamCounters }
   salt?: number
+  /** what each side holds the session to */
+  contracts?: { a?: ContractMeter; b?: ContractMeter }
 }
 
 /** One side of a pair: its stream, what it was handed, and the frames on their way to the other, by channel. */
@@ -60,6 +63,7 @@ export class Side {
   readonly unsynced: { seq: bigint; channel: number; bytes: number }[] = []
 
   constructor(role: 'initiator' | 'responder', init: PairInit) {
+    const contract = role === 'initiator' ? init.contracts?.a : init.contracts?.b
     const counters = role === 'initiator' ? init.counters?.a : init.counters?.b
     this.stream = new SessionStream({
       crypto: nodeCrypto,
@@ -67,7 +71,8 @@ export class Side {
       signer: signerOf(role === 'initiator' ? seedA : seedB),
       nowMs: 0,
       ...(init.rekey ? { rekey: init.rekey } : {}),
-      ...(counters ? { counters } : {})
+      ...(counters ? { counters } : {}),
+      ...(contract ? { contract } : {})
     })
   }
 

@@ -4,6 +4,7 @@ import { toHex } from '../../../protocol/bytes.ts'
 import { ProtocolError } from '../../../protocol/errors.ts'
 import { FRAME } from '../../../protocol/session/header.ts'
 import { ITEM_KINDS } from '../../../protocol/session/items.ts'
+import { Journal } from '../../../protocol/session/journal.ts'
 import { NO_HASH, RECORD_CLEAR_BYTES, sealRecord } from '../../../protocol/session/record.ts'
 import { SendSide, UNACKED_MAX } from '../../../protocol/session/send-side.ts'
 import { SessionStream } from '../../../protocol/session/stream.ts'
@@ -33,7 +34,7 @@ describe('an established session', () => {
     expect(pair.a.wire.has(1)).toBe(false)
     pair.run()
     expect(pair.b.delivered.map((one) => one.text)).toEqual(['early'])
-    expect(pair.a.effects[0]).toEqual({ kind: 'ready' })
+    expect(pair.a.effects[0]).toMatchObject({ kind: 'ready', resent: 1, snapshot: 'none' })
   })
 
   it.each([
@@ -167,7 +168,7 @@ describe('an established session', () => {
       for (let i = 0; i < 3_000; i++) pair.a.stream.queue(channel, A2A, text('x'), 'x')
     }
     pair.run()
-    expect(pair.a.stream.tx.seq).toBe(BigInt(UNACKED_MAX))
+    expect(pair.b.stream.rx.seq).toBe(BigInt(UNACKED_MAX))
   })
 
   it('numbers and acknowledges a transaction of an unknown kind without effect, reports it, and ignores unknown kinds from 0x80', () => {
@@ -226,7 +227,7 @@ describe('an established session', () => {
   })
 
   it('holds the window of a channel that was not used yet, for 64 of them, and refuses one that lowers it', () => {
-    const side = new SendSide<string>(nodeCrypto, { seq: 0n, hash: NO_HASH })
+    const side = new SendSide<string>(new Journal(nodeCrypto, { seq: 0n, hash: NO_HASH }))
     for (let channel = 0; channel < 64; channel++) side.grant(channel, 2_097_152)
     expect(() => side.grant(64, 2_097_152)).toThrow(expect.objectContaining({ code: 'RANGE', field: 'channel' }))
     expect(() => side.grant(3, 2_097_151)).toThrow(expect.objectContaining({ code: 'WINDOW' }))

@@ -1,3 +1,4 @@
+import { MemoryLevel } from 'memory-level'
 import { base58btc } from 'multiformats/bases/base58'
 import { eid, eidHex, eidToDid } from '../../../protocol/identity/eid.ts'
 import { nodeCrypto } from '../../../src/crypto/node-crypto.ts'
@@ -11,10 +12,13 @@ import { seededRandom } from '../../../src/platform/random.ts'
 import {
   createSessionManager,
   type RunningSessionManager,
+  type SessionAgents,
+  type SessionManagerComponents,
   type SessionManagerInit,
   type SessionPolicy
 } from '../../../src/sessions/create-session-manager.ts'
-import type { Inbound, Session } from '../../../src/sessions/session.ts'
+import type { Inbound, Session, SessionOpenOptions } from '../../../src/sessions/session.ts'
+import { Store } from '../../../src/store/store.ts'
 
 const BUFFER_BYTES_MAX = 262_144
 
@@ -158,6 +162,18 @@ export class MemoryNet {
     return id
   }
 
+  /** Streams that this host opened or took carry nothing more, and nobody is told; a new connection can be made. */
+  mute(host: string): void {
+    for (const key of [...this.#connections.keys()]) if (key.split(',').includes(host)) this.#connections.delete(key)
+    for (const { a, b } of this.streams) {
+      for (const stream of [a, b]) {
+        stream.read = () => new Promise(() => {})
+        stream.write = () => new Promise(() => {})
+        stream.reset = () => {}
+      }
+    }
+  }
+
   /** Drops every stream between the two and forgets the connection. */
   cut(a: string, b: string): void {
     const key = [a, b].sort().join()
@@ -209,8 +225,16 @@ export class MemoryHost implements Host {
     }
   }
 
+  #vanished = false
+
+  /** Its process is gone: it opens nothing more. */
+  vanish(): void {
+    this.#vanished = true
+  }
+
   async openStream(target: PeerAddress, protocol: string, { signal }: { signal?: AbortSignal } = {}): Promise<MemoryStream> {
     signal?.throwIfAborted()
+    if (this.#vanished) throw new RookeryError('DIAL_FAILED', 'the process is gone', { kind: 'unavailable' })
     const other = this.#net.hosts.get(target.peer)
     const handler = other?.handlerOf(protocol)
     if (other === undefined || handler === undefined) {
@@ -250,8 +274,11 @@ export class MemoryHost implements Host {
     return () => this.connectionListeners.delete(listener)
   }
 
-  onAddressesChanged(): () => void {
-    return () => {}
+  readonly addressListeners = new Set<() => void>()
+
+  onAddressesChanged(listener: () => void): () => void {
+    this.addressListeners.add(listener)
+    return () => this.addressListeners.delete(listener)
   }
 
   get dht(): never {
@@ -282,6 +309,7 @@ export interface Node {
   host: Host
   agents: LocalAgent[]
   manager: RunningSessionManager
+  store: Store
   sessions: Session[]
   /** what its sessions were handed, in order */
   inbox: Inbound[]
@@ -296,11 +324,20 @@ export interface NodeInit extends SessionManagerInit {
   /** channels that record into the inbox; default 1 and 2 */
   channels?: number[]
   handler?: (item: Inbound) => Promise<void>
+  /** what an earlier process left; default: nothing */
+  store?: Store
+  /** in place of the fixed agents: they may rotate */
+  sessionAgents?: SessionAgents
+  rotated?: SessionManagerComponents['rotated']
+}
+
+export function memoryStore(): Store {
+  return new Store(new MemoryLevel<string, Uint8Array>({ valueEncoding: 'view' }))
 }
 
 /** A session manager on any host, with channels 1 and 2 recorded. */
 export async function nodeOn(host: Host, clock: Clock, agents: LocalAgent[], init: NodeInit = {}, seed = 1): Promise<Node> {
-  const { policy, channels = [1, 2], handler, ...settings } = init
+  const { policy, channels = [1, 2], handler, store = memoryStore(), sessionAgents, rotated, ...settings } = init
   const manager = await createSessionManager(
     {
       host,
@@ -308,7 +345,9 @@ export async function nodeOn(host: Host, clock: Clock, agents: LocalAgent[], ini
       random: seededRandom(seed),
       crypto: nodeCrypto,
       logger: silentLogger,
-      agents: { list: () => agents, byEid: (one) => agents.find(({ eidHex: hex }) => hex === eidHex(one)) },
+      store,
+      agents: sessionAgents ?? { list: () => agents, byEid: (one) => agents.find(({ eidHex: hex }) => hex === eidHex(one)) },
+      ...(rotated === undefined ? {} : { rotated }),
       ...(policy === undefined ? {} : { policy })
     },
     settings
@@ -344,6 +383,7 @@ export async function nodeOn(host: Host, clock: Clock, agents: LocalAgent[], ini
     host,
     agents,
     manager,
+    store,
     sessions,
     inbox,
     async nextSession() {
@@ -390,7 +430,7 @@ export class Pair {
   }
 
   /** A's session to B. */
-  open(options: { signal?: AbortSignal } = {}): Promise<Session> {
+  open(options: SessionOpenOptions = {}): Promise<Session> {
     return this.a.manager.open(this.agentA, this.agentB.eid, { peer: this.b.host.peer, addrs: [] }, options)
   }
 

@@ -1,0 +1,63 @@
+import type { ProtocolError } from '../../protocol/errors.ts'
+import type { ContractMeter, Flow } from '../../protocol/session/contract.ts'
+import type { Json, JsonObject } from '../tasks/todo.ts'
+import { isObject } from './json-rpc.ts'
+import { isSend } from './local-a2a.ts'
+
+const ENDED = new Set(['TASK_STATE_COMPLETED', 'TASK_STATE_FAILED', 'TASK_STATE_CANCELED', 'TASK_STATE_REJECTED'])
+
+/** Whether a request may make a task: a message that names one goes into it. */
+export function createsTask(method: string, params: JsonObject): boolean {
+  return isSend(method) && isObject(params.message) && params.message.taskId === undefined
+}
+
+/**
+ * The tasks that one side has running at the other under a contract. Both count from what passes between them, so whoever asks never holds fewer than
+ * whoever works: a task is open from its request until an answer shows its end, or its worker tells of it.
+ */
+export class OpenTasks {
+  readonly #contract: ContractMeter
+  readonly #flow: Flow
+  /** as many as the contract allows at once */
+  readonly #open = new Set<string>()
+
+  constructor(contract: ContractMeter, flow: Flow) {
+    this.#contract = contract
+    this.#flow = flow
+  }
+
+  /** A request that may make one is on its way. @returns the breach, and nothing is counted */
+  begin(): ProtocolError | undefined {
+    return this.#contract.scopeRefusal('CREATE_TASKS') ?? this.#contract.hold(this.#flow, 'concurrentTasks', 1)
+  }
+
+  /** The request of a {@link begin} has its answer, or will have none. @returns the task's id where it goes on */
+  answered(result: Json | undefined): string | undefined {
+    const task = taskOf(result)
+    if (task !== undefined && !task.ended && !this.#open.has(task.id)) {
+      this.#open.add(task.id)
+      return task.id
+    }
+    this.#contract.release(this.#flow, 'concurrentTasks', 1)
+    return undefined
+  }
+
+  /** Any answer, or the worker, shows a task. */
+  seen(result: Json | undefined): void {
+    const task = taskOf(result)
+    if (task?.ended === true) this.ended(task.id)
+  }
+
+  ended(id: string): void {
+    if (this.#open.delete(id)) this.#contract.release(this.#flow, 'concurrentTasks', 1)
+  }
+}
+
+/** A2A's Task, alone or wrapped as SendMessage's result. */
+function taskOf(result: Json | undefined): { id: string; ended: boolean } | undefined {
+  if (!isObject(result)) return undefined
+  const task = isObject(result.task) ? result.task : result
+  const { id, status } = task
+  if (typeof id !== 'string' || !isObject(status)) return undefined
+  return { id, ended: typeof status.state === 'string' && ENDED.has(status.state) }
+}

@@ -1,0 +1,117 @@
+import { cpSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, expect, it } from 'vitest'
+import { callControl } from '../../src/api/control-client.ts'
+import { main } from '../../src/cli/main.ts'
+import type { ConfigInput } from '../../src/config/schema.ts'
+import { openControl } from '../../src/daemon.ts'
+import { createNode, type RookeryNode } from '../../src/node.ts'
+import { systemClock } from '../../src/platform/clock.ts'
+import { LOOPBACK, nodeDir } from '../support/node-dir.ts'
+import { checkpointPair, signedBy } from '../unit/fakes/contradictions.ts'
+
+const opened: { stop(): Promise<void>; dir: ReturnType<typeof nodeDir> }[] = []
+afterEach(async () => {
+  for (const { stop, dir } of opened.splice(0).reverse()) {
+    await stop()
+    dir.remove()
+  }
+})
+
+async function node(config: ConfigInput = {}): Promise<RookeryNode> {
+  const dir = nodeDir()
+  const started = await createNode({ ...LOOPBACK, ...config, dataDir: dir.path })
+  opened.push({ stop: () => started.stop(), dir })
+  return started
+}
+
+const bootstrapOf = (one: RookeryNode) => one.host.addresses().map((address) => `${address}/p2p/${one.peer}`)
+
+async function connected(...nodes: RookeryNode[]): Promise<void> {
+  while (nodes.some((one) => one.host.dht.routingTableSize() < nodes.length - 1)) await systemClock.sleep(20)
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await systemClock.sleep(20)
+}
+
+describe('three nodes and a proof', () => {
+  it('[TRM-07] [TRM-08] close and refuse sessions with the target on the word of its own signatures, and a third that saw nothing agrees', async () => {
+    const a = await node()
+    const m = await node({ bootstrap: bootstrapOf(a) })
+    const c = await node({ bootstrap: bootstrapOf(a) })
+    await connected(a, m, c)
+    const alice = await a.addAgent({ name: 'alice' })
+    const mallory = await m.addAgent({ name: 'mallory' })
+    const carol = await c.addAgent({ name: 'carol' })
+    const session = await a.openSession(alice, mallory.eid)
+
+    expect(await a.evidence.found(checkpointPair(signedBy(mallory.signer)))).toBe('challenged')
+    await session.closed
+    await expect(a.openSession(alice, mallory.eid)).rejects.toMatchObject({ code: 'AGENT_REFUSED', kind: 'refused' })
+    await expect(m.openSession(mallory, alice.eid)).rejects.toMatchObject({ code: 'SESSION_REFUSED', data: { reason: 'policy' } })
+
+    await until(() => a.evidence.view(mallory.eid).ticket === 'published')
+    expect(c.evidence.list()).toEqual(c.evidence.standing(mallory.eid) === 'nominal' ? [] : [c.evidence.view(mallory.eid)])
+    expect(await c.evidence.check(mallory.eid)).toBe('challenged')
+    await expect(c.openSession(carol, mallory.eid)).rejects.toMatchObject({ code: 'AGENT_REFUSED' })
+    expect((await c.openSession(carol, alice.eid)).info().state).toBe('established')
+  })
+})
+
+describe('a copied data directory', () => {
+  it('[TRM-08] does not start while its identity answers elsewhere, whole or under another PeerId, and starts once it does not', async () => {
+    const a = await node()
+    const first = await node({ bootstrap: bootstrapOf(a) })
+    await connected(a, first)
+    const alice = await first.addAgent({ name: 'alice' })
+    await until(() => a.evidence.standing(alice.eid) === 'nominal')
+    await a.locators.resolve(alice.eid)
+    const { dir: original } = opened.at(-1) as { dir: ReturnType<typeof nodeDir> }
+    const [whole, agentsOnly, later] = [nodeDir(), nodeDir(), nodeDir()]
+    for (const dir of [whole, agentsOnly, later]) opened.push({ stop: async () => {}, dir })
+    cpSync(original.path, whole.path, { recursive: true, force: true })
+    cpSync(original.path, later.path, { recursive: true, force: true })
+    cpSync(join(original.path, 'agents'), join(agentsOnly.path, 'agents'), { recursive: true })
+    const config = { ...LOOPBACK, bootstrap: bootstrapOf(a) }
+    for (const dir of [agentsOnly, whole]) {
+      await expect(createNode({ ...config, dataDir: dir.path })).rejects.toMatchObject({
+        code: 'IDENTITY_ELSEWHERE',
+        kind: 'conflict',
+        value: alice.did,
+        data: { peer: first.peer }
+      })
+    }
+    await first.stop()
+    const restored = await createNode({ ...config, dataDir: later.path })
+    opened.push({ stop: () => restored.stop(), dir: later })
+    expect(restored.agents.get('alice').did).toBe(alice.did)
+  })
+})
+
+describe('rookery standing', () => {
+  it('[TRM-08] shows who is refused and why, for people and for programs, and asks the registrars about one', async () => {
+    const served = await node()
+    const { dir } = opened.at(-1) as { dir: ReturnType<typeof nodeDir> }
+    await openControl(served, dir.path)
+    const alice = await served.addAgent({ name: 'alice' })
+    const said: string[] = []
+    const streams = { stdout: { write: (text: string) => said.push(text) }, stderr: { write: () => true } }
+    const run = (...argv: string[]) =>
+      main(['--data', dir.path, '--no-color', ...argv], { streams: streams as never, signal: new AbortController().signal, env: {} })
+    expect(await run('standing')).toBe(0)
+    expect(said.join('')).toContain('nobody is refused')
+
+    const mallory = signedBy(alice.signer)
+    await served.evidence.found(checkpointPair(mallory))
+    said.length = 0
+    expect(await run('standing')).toBe(0)
+    expect(said.join('')).toMatch(new RegExp(`${alice.did} +challenged +checkpoint`))
+    said.length = 0
+    expect(await run('standing', 'alice', '--json')).toBe(0)
+    expect(JSON.parse(said.join(''))).toMatchObject([
+      { did: alice.did, standing: 'challenged', refused: true, ledger: 'none', evidence: { kind: 'checkpoint', origin: 'own' } }
+    ])
+    await expect(callControl(dir.path, 'standing', { did: 'did:web:x' })).rejects.toMatchObject({ code: 'DID_INVALID' })
+  })
+})
