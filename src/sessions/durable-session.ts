@@ -323,6 +323,8 @@ export class DurableSession implements Session, EpochOwner {
     if (isNew) this.#record = { ...this.#record, openedAtMs: clock.nowMs() }
     else this.#resumes += 1
     this.#store()
+    // the peer took this exchange, so it goes by this EID: READY may acknowledge the certificate only later
+    if (!isNew) this.#goesBy('local', { old: this.#record.local, new: epoch.established.localEid })
     this.announce()
     this.#init.onReady(this, epoch)
     if (!isNew) {
