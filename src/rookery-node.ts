@@ -477,7 +477,9 @@ export class RookeryNode {
       const isSettled = oldest < 0 || hosted.former.indexOf(former) < oldest
       return isSettled && this.#moved.has(eidHex(former.eid))
     })
-    if (destroyed > 0) this.logger.info({ agent: hosted.name, destroyed }, 'secrets of former identities are destroyed')
+    if (destroyed === 0) return
+    this.logger.info({ agent: hosted.name, destroyed }, 'secrets of former identities are destroyed')
+    this.sessions.rotated(hosted).catch((error: unknown) => this.logger.debug({ err: error }, 'a rotation could not be told to every session'))
   }
 
   /** From now on the agent takes nothing live; persisted, then published. */

@@ -743,6 +743,10 @@ class Sessions implements RunningSessionManager {
   }
 
   async rotated(agent: LocalAgent): Promise<void> {
+    for (const epoch of [...this.#byCookies.values()]) {
+      const { localEid } = epoch.established
+      if (this.#agentOf(localEid) === agent && this.#signer(localEid) === undefined) epoch.lose(new Error('the secret of its EID is gone'))
+    }
     for (const entry of [...this.#index.entries()]) {
       if (this.#agentOf(entry.local) !== agent || equals(entry.local, agent.eid)) continue
       const session = await this.#hold(entry)
