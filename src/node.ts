@@ -15,7 +15,6 @@ import { ReplayCache } from './delivery/replay-cache.ts'
 import { RookeryError } from './errors.ts'
 import { createEvidence } from './evidence/create-evidence.ts'
 import type { RecordEvidence } from './evidence/evidence.ts'
-import { guardedSessions } from './evidence/guarded-sessions.ts'
 import { refuseIfElsewhere } from './evidence/identity-elsewhere.ts'
 import { LocalStakeLedger, type StakeLedger } from './evidence/stake-ledger.ts'
 import { AgentFiles, AgentMemory, type AgentStorage } from './identity/agent-file.ts'
@@ -154,14 +153,10 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const spaces = await createSpaces({ ...components, host, registry, agents: own }, { network: config.network })
   closing.push('spaces', 1_500, () => spaces.stop({ withdraw: overrides.records === 'leave' ? 'no' : 'yes' }))
   const locate: SessionManagerComponents['locate'] = async (eid, options) => (await locators.resolve(eid, options)).address
-  const rotated = async (certificate: Uint8Array, rotation: Rotation) => {
-    await successions.note(rotation)
-    await evidence.onRotation(certificate)
-  }
-  const manager = await createSessionManager({ ...components, host, agents, policy: evidence.policy, locate, rotated }, sessionsOf(config))
-  locators.onNewer((eid, { address }) => manager.locatorSeen(eid, address))
-  closing.push('sessions', 1_000, () => manager.stop())
-  const sessions = guardedSessions(manager, evidence)
+  const rotated = (_certificate: Uint8Array, rotation: Rotation) => successions.note(rotation)
+  const sessions = await createSessionManager({ ...components, host, agents, evidence, locate, rotated }, sessionsOf(config))
+  locators.onNewer((eid, { address }) => sessions.locatorSeen(eid, address))
+  closing.push('sessions', 1_000, () => sessions.stop())
   go()
 
   const node = new RookeryNode({

@@ -114,8 +114,6 @@ export class RookeryNode {
   readonly #drain: Drain
   readonly #runners: AgentRunners
   readonly #schedule: WakeSchedule
-  /** live sessions by id; as many as `sessionsMax` */
-  readonly #live = new Map<string, Session>()
   /** why an agent has no handler at work, by agent; one a hosted agent at most */
   readonly #handlerFaults = new Map<LocalAgent['eidHex'], RookeryError>()
   /** former EIDs of our agents whose records are withdrawn; as many as are retiring */
@@ -191,18 +189,13 @@ export class RookeryNode {
           if (this.reachability(agent).state === 'accepts') void this.#drainQuietly(agent)
         }
       })
-      const { id } = session.info()
-      this.#live.set(id, session)
-      void session.closed.then(() => {
-        if (this.#live.get(id) === session) this.#live.delete(id)
-      })
-      // a session of an earlier run, taken up again
-      const { remote } = session
-      if (this.evidence.standing(remote) !== 'nominal') this.#closeSessionsWith(eidHex(remote))
+      // opened while the verdict came
+      if (this.#isRefused(session.remote)) queueMicrotask(() => this.#dismissRefused())
     })
-    this.evidence.onStanding((hex, standing) => {
-      if (standing !== 'nominal') this.#closeSessionsWith(hex)
+    this.evidence.onStanding((_hex, standing) => {
+      if (standing !== 'nominal') this.#dismissRefused()
     })
+    this.#dismissRefused() // a verdict of an earlier run, which may have ended before its sessions did
     this.sessions.onSettled((agent) => this.#retire(agent))
     for (const agent of agents.list()) {
       this.#rotateOn(agent)
@@ -379,14 +372,17 @@ export class RookeryNode {
     })
   }
 
-  #closeSessionsWith(remote: string): void {
-    for (const session of this.#live.values()) {
-      const names = [session.remote, ...this.#parts.successions.predecessors(session.remote)].map((name) => eidHex(name))
-      if (!names.includes(remote as EidHex)) continue
-      session.close({ signal: this.signal }).catch((error: unknown) => {
-        if (!this.signal.aborted) this.logger.debug({ err: error }, 'a session with a refused identity did not end in order')
+  /** An identity that had another EID before answers for both. */
+  #isRefused(remote: Eid): boolean {
+    return this.evidence.standing(remote) !== 'nominal'
+  }
+
+  #dismissRefused(): void {
+    this.sessions
+      .dismiss((remote) => this.#isRefused(remote))
+      .catch((error: unknown) => {
+        if (!this.signal.aborted) this.logger.warn({ err: error }, 'sessions with a refused identity could not all be ended')
       })
-    }
   }
 
   /** @throws RookeryError `SESSION_UNKNOWN` */
@@ -477,7 +473,11 @@ export class RookeryNode {
       const isSettled = oldest < 0 || hosted.former.indexOf(former) < oldest
       return isSettled && this.#moved.has(eidHex(former.eid))
     })
-    if (destroyed > 0) this.logger.info({ agent: hosted.name, destroyed }, 'secrets of former identities are destroyed')
+    if (destroyed === 0) return
+    this.logger.info({ agent: hosted.name, destroyed }, 'secrets of former identities are destroyed')
+    this.sessions
+      .rotated(hosted)
+      .catch((error: unknown) => this.logger.debug({ err: error }, 'a rotation could not be told to every session'))
   }
 
   /** From now on the agent takes nothing live; persisted, then published. */

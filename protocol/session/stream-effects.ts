@@ -3,12 +3,22 @@ import type { ChainPoint, ChannelHead } from './chain.ts'
 import type { Outgoing } from './journal.ts'
 import type { Position } from './ledger.ts'
 
+/** Two checkpoints of the peer that contradict each other: a proof of malfeasance (wire.md §6, Checkpoint). 185 bytes each. */
+export interface CheckpointConflict {
+  a: Uint8Array
+  b: Uint8Array
+  /** when the earlier arrived, monotonic */
+  firstSeenMs: number
+}
+
 export interface StreamClose {
   /** a teardown reason's name, or `unanswered`, `revoked` */
   reason: string
   by: 'local' | 'peer'
   /** what the peer did wrong */
   error?: ProtocolError
+  /** what proves it to others; the driver may still `revoke`, in place of the TEARDOWN that is due */
+  conflict?: CheckpointConflict
 }
 
 /** What the peer's READY said, and what follows. */

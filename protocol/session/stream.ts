@@ -1,6 +1,7 @@
 import { equals, Writer, wipe } from '../bytes.ts'
 import type { CryptoProvider, Signer } from '../crypto/provider.ts'
 import { ProtocolError, type ProtocolErrorCode } from '../errors.ts'
+import { findConflicts } from '../evidence/checkpoint-conflicts.ts'
 import type { ChainPoint, ChannelHead } from './chain.ts'
 import { type CheckpointSubject, type Direction, signCheckpoint, verifyCheckpoint } from './checkpoint.ts'
 import { Closing, STREAM_TIMES, type StreamTimes } from './closing.ts'
@@ -16,7 +17,7 @@ import { ReceiveSide } from './receive-side.ts'
 import { reconcile } from './reconcile.ts'
 import { NO_HASH, RECORD_OVERHEAD_BYTES, type RecordType, readRecord, type SealedRecord, sealRecord } from './record.ts'
 import { type SendGate, SendSide } from './send-side.ts'
-import type { OutgoingFrame, ReadyFacts, StreamEffect } from './stream-effects.ts'
+import type { CheckpointConflict, OutgoingFrame, ReadyFacts, StreamEffect } from './stream-effects.ts'
 import { checkFinal, decodeTeardown, encodeTeardown, TEARDOWN_REASONS, type TeardownReason, teardownReasonName } from './teardown.ts'
 import { generationOf, REKEY_LIMITS, ReceiveKeys, type RekeyLimits, recordNonce, SendKeys } from './traffic-keys.ts'
 import { decodeWindow, encodeWindow } from './window.ts'
@@ -118,6 +119,10 @@ export class SessionStream<T> {
   #signedSeq: bigint
   #signedMs: number
   #peerCheckpoint: Uint8Array | undefined
+  /** when it arrived, monotonic */
+  #peerCheckpointMs = 0
+  #conflict: CheckpointConflict | undefined
+  #wiped = false
   #closing: Closing | undefined
   #peerFinal = false
   #lastFrame: 'fin-ack' | { abort: number } | undefined
@@ -278,10 +283,12 @@ export class SessionStream<T> {
   }
 
   /**
-   * Builds the REVOCATION_PUBLISH frame and destroys the keys before it is handed out.
+   * Builds the REVOCATION_PUBLISH frame and destroys the keys before it is handed out. Once: nothing is sealed under keys that are gone.
    * @param payload - reason u16 ‖ signed record
+   * @throws ProtocolError `OUT_OF_ORDER`: the secrets of the epoch are destroyed already
    */
   revoke(payload: Uint8Array, nowMs: number): Uint8Array {
+    if (this.#wiped) throw new ProtocolError('OUT_OF_ORDER', 'the keys of the epoch are destroyed: it cannot be revoked any more')
     const items = [{ kind: ITEM_KINDS.revocation, channel: CONTROL_CHANNEL, prev: undefined, payload }]
     const frame = this.#seal(CONTROL_CHANNEL, FRAME.REVOCATION_PUBLISH, 0, { seq: 0n, hash: NO_HASH }, items, nowMs)
     this.#phase = 'closed'
@@ -296,6 +303,7 @@ export class SessionStream<T> {
 
   /** Overwrites the epoch's secrets; nothing may be sent or received afterwards. */
   wipe(): void {
+    this.#wiped = true
     this.#phase = 'closed'
     this.#lastFrame = undefined
     this.#sendKeys.wipe()
@@ -532,7 +540,8 @@ export class SessionStream<T> {
 
   #breakOff(reason: TeardownReason, error: ProtocolError): StreamEffect<T>[] {
     this.abort(reason)
-    return [{ kind: 'closed', close: { reason, by: 'local', error } }]
+    const conflict = this.#conflict
+    return [{ kind: 'closed', close: { reason, by: 'local', error, ...(conflict === undefined ? {} : { conflict }) } }]
   }
 
   #open(stream: number, { counters, aad, sealed }: SealedRecord): Uint8Array {
@@ -556,7 +565,7 @@ export class SessionStream<T> {
       throw new ProtocolError('OUT_OF_ORDER', 'the peer sends transactions after its TEARDOWN', { field: 'kind' })
     }
     for (const item of items) if (!isTransaction(item.kind) && item.kind !== ITEM_KINDS.live) this.#takeControl(item, effects, nowMs)
-    for (const { kind, payload } of items) if (kind === ITEM_KINDS.checkpoint) this.#takeCheckpoint(payload)
+    for (const { kind, payload } of items) if (kind === ITEM_KINDS.checkpoint) this.#takeCheckpoint(payload, nowMs)
     const arrived = this.#receive.accept(record.counters, items)
     this.#init.contract?.received(arrived, nowMs)
     for (const { channel, kind, seq, payload, position, snapshot } of arrived) {
@@ -642,9 +651,24 @@ export class SessionStream<T> {
     }
   }
 
-  #takeCheckpoint(payload: Uint8Array): void {
-    this.#receive.claim(verifyCheckpoint(this.#init.crypto, payload, this.#subject('remote')))
+  #takeCheckpoint(payload: Uint8Array, nowMs: number): void {
+    const point = verifyCheckpoint(this.#init.crypto, payload, this.#subject('remote'))
+    this.#compare(payload)
+    this.#receive.claim(point)
+    this.#keepCheckpoint(payload, nowMs)
+  }
+
+  #keepCheckpoint(payload: Uint8Array, nowMs: number): void {
     this.#peerCheckpoint = payload.slice()
+    this.#peerCheckpointMs = nowMs
+  }
+
+  /** @throws ProtocolError `HASH_MISMATCH`: the peer signed another chain for the same number; the pair is kept as the close's `conflict` */
+  #compare(arrived: Uint8Array): void {
+    const held = this.#peerCheckpoint
+    if (held === undefined || findConflicts(this.#init.crypto, [held, arrived]).length === 0) return
+    this.#conflict = { a: held, b: arrived.slice(), firstSeenMs: this.#peerCheckpointMs }
+    throw new ProtocolError('HASH_MISMATCH', 'the peer signed two chains for one number', { field: 'checkpoint.h' })
   }
 
   #takeClosing(stream: number, record: SealedRecord, items: Item[], nowMs: number): StreamEffect<T>[] {
@@ -685,10 +709,11 @@ export class SessionStream<T> {
     if (this.#peerReady === undefined) throw new ProtocolError('OUT_OF_ORDER', 'a TEARDOWN with final numbers before READY')
     const effects: StreamEffect<T>[] = []
     this.#takeAck(record.counters.ack, effects, nowMs)
+    this.#compare(final.checkpoint)
     checkFinal(final, this.#receive.run, equals)
     const signed = verifyCheckpoint(this.#init.crypto, final.checkpoint, this.#subject('remote'))
     checkFinal(signed, final, equals)
-    this.#peerCheckpoint = final.checkpoint.slice()
+    this.#keepCheckpoint(final.checkpoint, nowMs)
     this.#peerFinal = true
     const mine = this.#closing?.sent === true ? this.#closing : undefined
     if (mine !== undefined) {

@@ -375,7 +375,7 @@ class Sessions implements RunningSessionManager {
   }
 
   #session(local: LocalAgent, record: SessionRecord, held?: DurableSessionInit['held'], first?: Established): DurableSession {
-    const { crypto, clock, snapshot } = this.#c
+    const { crypto, clock, snapshot, evidence } = this.#c
     return new DurableSession(
       {
         crypto,
@@ -386,6 +386,7 @@ class Sessions implements RunningSessionManager {
         record,
         ...(held === undefined ? {} : { held }),
         snapshot,
+        evidence,
         onOpen: (session) => {
           for (const listener of this.#listeners) this.#callListener(listener, session)
         },
@@ -421,6 +422,10 @@ class Sessions implements RunningSessionManager {
     const session = entry === undefined ? undefined : await this.#hold(entry)
     if (entry === undefined || session === undefined || session.isOver || session.epoch !== undefined) return 'done'
     const { clock } = this.#c
+    if (this.#isRefused(session.remote)) {
+      await session.finish('policy', undefined, undefined)
+      return 'done'
+    }
     if (session.contractIsOver) {
       await session.finish('contract', undefined, undefined)
       return 'done'
@@ -449,6 +454,23 @@ class Sessions implements RunningSessionManager {
     }
   }
 
+  #isRefused(remote: Eid): boolean {
+    try {
+      this.#c.evidence?.admit(remote)
+      return false
+    } catch {
+      return true
+    }
+  }
+
+  async dismiss(isRefused: (remote: Eid) => boolean): Promise<void> {
+    for (const entry of [...this.#index.entries()]) {
+      if (!isRefused(entry.remote)) continue
+      const session = await this.#hold(entry)
+      session?.abort('policy')
+    }
+  }
+
   /** Where its locator says, looked up anew once an attempt failed; where that cannot be had, where it was reached last. */
   async #addressOf(session: DurableSession, options: { signal: AbortSignal; fresh: boolean }): Promise<PeerAddress> {
     const { locate } = this.#c
@@ -470,6 +492,7 @@ class Sessions implements RunningSessionManager {
     if (equals(from.eid, to)) {
       throw sessionError('SESSION_REFUSED', 'a session joins two agents that differ', { field: 'to', data: { reason: 'self' } })
     }
+    this.#c.evidence?.admit(to)
     const pair = this.#pairOf(from.eid, to)
     for (;;) {
       const session = await this.#heldBy(pair)
@@ -743,6 +766,10 @@ class Sessions implements RunningSessionManager {
   }
 
   async rotated(agent: LocalAgent): Promise<void> {
+    for (const epoch of [...this.#byCookies.values()]) {
+      const { localEid } = epoch.established
+      if (this.#agentOf(localEid) === agent && this.#signer(localEid) === undefined) epoch.lose(new Error('the secret of its EID is gone'))
+    }
     for (const entry of [...this.#index.entries()]) {
       if (this.#agentOf(entry.local) !== agent || equals(entry.local, agent.eid)) continue
       const session = await this.#hold(entry)
@@ -784,6 +811,7 @@ class Sessions implements RunningSessionManager {
       throw new ProtocolError('EID_MISMATCH', 'the certificate leads to an EID that is in use here', { field: 'new' })
     }
     await this.#c.rotated?.(certificate, rotation)
+    await this.#c.evidence?.onRotation(certificate)
   }
 
   #onRenamed(session: DurableSession, side: 'local' | 'remote', state: 'now' | 'stored'): void {
@@ -839,7 +867,8 @@ class Sessions implements RunningSessionManager {
       )
         return { kind: 'refuse', reason: 'contract' }
     } else if (!isCurrent) return { kind: 'refuse', reason: 'policy' }
-    const verdict = this.#c.policy?.({ local, remote: remoteEid }) ?? { admit: true }
+    const policy = this.#c.policy ?? this.#c.evidence?.policy
+    const verdict = policy?.({ local, remote: remoteEid }) ?? { admit: true }
     if (!verdict.admit) return { kind: 'refuse', reason: verdict.reason }
     const pair = this.#pairOf(localEid, remoteEid)
     const opening = this.#openings.get(pair)

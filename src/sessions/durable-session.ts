@@ -12,9 +12,11 @@ import { type Position, ReceiveLedger } from '../../protocol/session/ledger.ts'
 import { CHANNELS_MAX } from '../../protocol/session/ready.ts'
 import { decodeSfc } from '../../protocol/session/sfc.ts'
 import { type CarriedState, CONTROL_CHANNEL } from '../../protocol/session/stream.ts'
-import type { ReadyFacts } from '../../protocol/session/stream-effects.ts'
+import type { CheckpointConflict, ReadyFacts } from '../../protocol/session/stream-effects.ts'
 import type { TeardownReason } from '../../protocol/session/teardown.ts'
 import { RookeryError } from '../errors.ts'
+import type { SessionEvidence } from '../evidence/evidence.ts'
+import { revokeByCheckpoints } from '../evidence/revoke.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { PeerAddress } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -80,6 +82,8 @@ export interface DurableSessionInit {
   onWanted: (session: DurableSession) => void
   /** what a peer is told that lost what the journal no longer holds */
   snapshot: SnapshotSource | undefined
+  /** judges what the peer proves against itself, and what it hands in; absent: a contradiction is a VIOLATION like any other */
+  evidence: SessionEvidence | undefined
 }
 
 /** A {@link Session} that outlives its connections and its processes: the journal and what it holds of the peer are on disk (wire.md §6). */
@@ -323,6 +327,8 @@ export class DurableSession implements Session, EpochOwner {
     if (isNew) this.#record = { ...this.#record, openedAtMs: clock.nowMs() }
     else this.#resumes += 1
     this.#store()
+    // the peer took this exchange, so it goes by this EID: READY may acknowledge the certificate only later
+    if (!isNew) this.#goesBy('local', { old: this.#record.local, new: epoch.established.localEid })
     this.announce()
     this.#init.onReady(this, epoch)
     if (!isNew) {
@@ -389,6 +395,7 @@ export class DurableSession implements Session, EpochOwner {
     this.#epoch = undefined
     this.#lastEpoch = epoch
     if (this.#end !== undefined) return
+    if (end.reason === 'contract' && end.by === 'local' && end.error !== undefined) this.#distrust(end.error)
     if (
       end.reason === 'unknownSession' &&
       epoch.readyAtMs === undefined &&
@@ -927,7 +934,45 @@ export class DurableSession implements Session, EpochOwner {
 
   breach(error: ProtocolError): void {
     this.#log.warn({ field: error.field, error: error.message }, 'the peer went over the contract')
-    this.#epoch?.abort('contract', error)
+    if (this.#epoch !== undefined) {
+      this.#epoch.abort('contract', error)
+      return
+    }
+    if (this.#end !== undefined) return
+    this.#distrust(error)
+    void this.finish('contract', undefined, { reason: 'contract', by: 'local', lost: false, error })
+  }
+
+  /** A broken contract proves nothing to others: it is this node's own experience, and is not published (G-52). */
+  #distrust(error: Error): void {
+    const field = error instanceof ProtocolError && error.field !== undefined ? ` (${error.field})` : ''
+    this.#init.evidence?.distrust(this.remote, `contract${field}: ${error.message}`).catch((cause: unknown) => {
+      this.#log.error({ err: cause }, 'a breach of contract could not be written down')
+    })
+  }
+
+  contradicted(epoch: LiveSession, conflict: CheckpointConflict): void {
+    const { evidence } = this.#init
+    if (evidence === undefined) return
+    const session = {
+      remote: epoch.established.remoteEid,
+      revoke: (payload: Uint8Array) => epoch.revoke(payload),
+      send: (frame: Uint8Array) => epoch.sendLast(frame)
+    }
+    revokeByCheckpoints(evidence, session, conflict).catch((error: unknown) => {
+      this.#log.error({ err: error }, 'a session could not be revoked')
+    })
+  }
+
+  revoked(epoch: LiveSession, payload: Uint8Array): void {
+    this.#log.warn({ bytes: payload.length }, 'the peer revoked the session with a proof')
+    this.#init.evidence?.onRevocation(payload, { peer: epoch.peer }).then(
+      (verdict) => this.#log.info({ verdict }, 'the proof was judged'),
+      (error: unknown) => {
+        if (error instanceof ProtocolError) this.#log.debug({ code: error.code }, 'the proof proves nothing')
+        else this.#log.error({ err: error }, 'the proof could not be judged')
+      }
+    )
   }
 
   /** Breaks off: tells the peer why, in one TEARDOWN, and ends. */

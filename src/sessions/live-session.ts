@@ -9,7 +9,7 @@ import { ITEM_KINDS } from '../../protocol/session/items.ts'
 import type { Outgoing, Unacked } from '../../protocol/session/journal.ts'
 import { CHANNELS_MAX } from '../../protocol/session/ready.ts'
 import { type CarriedState, CONTROL_CHANNEL, HANDSHAKE_STREAM, SessionStream } from '../../protocol/session/stream.ts'
-import type { ReadyFacts, StreamClose, StreamEffect } from '../../protocol/session/stream-effects.ts'
+import type { CheckpointConflict, ReadyFacts, StreamClose, StreamEffect } from '../../protocol/session/stream-effects.ts'
 import type { TeardownReason } from '../../protocol/session/teardown.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { ByteStream, ConnectionInfo } from '../net/byte-stream.ts'
@@ -56,6 +56,10 @@ export interface EpochOwner {
   closing(epoch: LiveSession): void
   /** the contract's time is over */
   expired(epoch: LiveSession): void
+  /** the peer contradicts itself, provably: what is to be revoked is, before this returns. `firstSeenMs`: Unix ms */
+  contradicted(epoch: LiveSession, conflict: CheckpointConflict): void
+  /** REVOCATION_PUBLISH came: reason u16 ‖ ticket, not judged yet; the end follows */
+  revoked(epoch: LiveSession, payload: Uint8Array): void
   /** its streams are gone or going */
   ended(epoch: LiveSession, end: EpochEnd): void
 }
@@ -111,6 +115,8 @@ export class LiveSession {
   readonly #opening = Promise.withResolvers<void>()
   readonly #controlEnded = Promise.withResolvers<void>()
   #end: EpochEnd | undefined
+  /** what {@link revoke} sealed, on its way out */
+  #lastWord: Promise<void> | undefined
   /** who waits for a pong, each for PROBE_MS at most */
   readonly #measuring: ((rttMs: number | undefined) => void)[] = []
   #nextStream = HANDSHAKE_STREAM + 1
@@ -333,7 +339,7 @@ export class LiveSession {
           this.#onClosed(effect.close)
           break
         case 'revocation':
-          this.#log.warn({ bytes: effect.payload.length }, 'the peer revoked the session with a proof')
+          owner.revoked(this, effect.payload.slice())
           break
         case 'pong':
           for (const resolve of this.#measuring.splice(0)) resolve(effect.rttMs)
@@ -436,12 +442,36 @@ export class LiveSession {
     this.pump()
   }
 
+  /**
+   * Seals REVOCATION_PUBLISH and destroys the epoch's keys; the frame is for {@link sendLast}. @throws ProtocolError `OUT_OF_ORDER`: they are gone
+   */
+  revoke(payload: Uint8Array): Uint8Array {
+    return this.#core.revoke(payload, this.#init.clock.monotonicMs())
+  }
+
+  /** Sends what {@link revoke} sealed, behind the write that is under way; rejects where the peer let go first. */
+  sendLast(frame: Uint8Array): Promise<void> {
+    const send = async () => {
+      await this.#lanes.get(CONTROL_CHANNEL)?.idle()
+      await this.#init.stream.write(frame)
+    }
+    this.#lastWord = send()
+    return this.#lastWord
+  }
+
   #onClosed(close: StreamClose, cause: Error | undefined = close.error): void {
+    if (this.#end !== undefined) return
+    const { conflict } = close
+    if (conflict !== undefined) {
+      const { clock, owner } = this.#init
+      owner.contradicted(this, { ...conflict, firstSeenMs: clock.nowMs() - (clock.monotonicMs() - conflict.firstSeenMs) })
+    }
     if (this.#end !== undefined) return
     if (close.error !== undefined) {
       this.#log.warn({ reason: close.reason, code: close.error.code, error: close.error.message }, 'an epoch was broken off')
     }
-    this.#finish({ reason: close.reason, by: close.by, lost: false, ...(cause === undefined ? {} : { error: cause }) })
+    const reason = this.#lastWord === undefined ? close.reason : 'revoked'
+    this.#finish({ reason, by: close.by, lost: false, ...(cause === undefined ? {} : { error: cause }) })
     void this.#linger()
   }
 
@@ -479,6 +509,7 @@ export class LiveSession {
     control?.pump()
     await Promise.race([control?.idle(), over.promise])
     try {
+      await Promise.race([over.promise, this.#lastWord])
       await stream.closeWrite()
       await Promise.race([over.promise, stream.closed, this.#controlEnded.promise])
     } catch {

@@ -4,6 +4,7 @@ import type { Rotation } from '../../protocol/identity/rotation.ts'
 import type { StreamTimes } from '../../protocol/session/closing.ts'
 import type { SfcBlock } from '../../protocol/session/sfc.ts'
 import type { TeardownReason } from '../../protocol/session/teardown.ts'
+import type { SessionEvidence } from '../evidence/evidence.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Host, PeerAddress } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -42,7 +43,10 @@ export interface SessionManagerComponents {
   agents: SessionAgents
   /** sessions, journals and receive positions live here */
   store: Store
+  /** default: that of the evidence, where there is one */
   policy?: SessionPolicy
+  /** keeps away from whom it refuses, takes what peers prove against themselves. Absent: nobody is refused, nothing is published */
+  evidence?: SessionEvidence
   /** told of each certificate that a peer proved itself by, before it takes effect; must bear the same one twice */
   rotated?: (certificate: Uint8Array, rotation: Rotation) => Promise<void>
   /** where a remote agent is now; asked before a session is taken up again; `fresh`: what was known before did not do. Absent: where it was reached last */
@@ -95,4 +99,6 @@ export interface SessionManagerHeld {
 
 export interface RunningSessionManager extends SessionManager {
   held(): SessionManagerHeld
+  /** Breaks off every session with such a peer, those that only the disk holds included. */
+  dismiss(isRefused: (remote: Eid) => boolean): Promise<void>
 }

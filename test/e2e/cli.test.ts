@@ -28,6 +28,7 @@ describe('help', () => {
     'stop',
     'agent add',
     'agent list',
+    'agent rotate',
     'space announce',
     'space join',
     'space leave',
@@ -119,6 +120,28 @@ describe('a running node', () => {
     expect(woken.json()).toMatchObject({ name: 'carol', drain: { accepted: 1, discarded: 0 } })
     const inbox = await on('inbox', '--agent', 'carol')
     expect(inbox.json<{ preview: string; door: string }[]>()).toMatchObject([{ preview: 'later', door: 'asleep-queue' }])
+  })
+
+  it('[G-73] gives an agent another identity: its name, token, tasks and queue stay, the old DID is told to be gone', async () => {
+    const added = (await on('agent', 'add', 'erin', '--handler', 'digest')).json<{ did: string; tokenFile: string }>()
+    const token = readFileSync(added.tokenFile, 'utf8')
+    await on('sleep', '--agent', 'erin', '--until', '8h')
+    expect((await on('send', 'erin', '--text', 'before', '--message-id', 'm-e1')).json()).toMatchObject({ outcome: 'queued' })
+    const rotated = await on('agent', 'rotate', 'erin')
+    expect(rotated.code).toBe(0)
+    const { did, oldDid, unacknowledged } = rotated.json<{ did: string; oldDid: string; unacknowledged: number }>()
+    expect([oldDid, unacknowledged]).toEqual([added.did, 0])
+    expect(did).not.toBe(oldDid)
+    expect((await on('agent', 'list')).json<{ name: string; did: string }[]>()).toContainEqual(
+      expect.objectContaining({ name: 'erin', did })
+    )
+    expect((await on('resolve', oldDid)).error()).toMatchObject({ code: 'AGENT_ROTATED', remedy: `use ${did}` })
+    expect((await on('send', 'erin', '--text', 'after', '--message-id', 'm-e2')).json()).toMatchObject({ outcome: 'queued' })
+    expect((await on('wake', '--agent', 'erin')).json()).toMatchObject({ did, drain: { accepted: 2, discarded: 0 } })
+    expect((await on('inbox', '--agent', 'erin')).json<unknown[]>()).toHaveLength(2)
+    expect(readFileSync(added.tokenFile, 'utf8')).toBe(token)
+    const people = await rookery('agent', 'rotate', 'erin', '--data', node.dataDir)
+    expect(people.stdout).toContain(`was    ${did}`)
   })
 
   it('lets a person answer for a manual agent', async () => {

@@ -1,14 +1,19 @@
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
+import { isZero } from '../../protocol/bytes.ts'
 import { callControl } from '../../src/api/control-client.ts'
 import { main } from '../../src/cli/main.ts'
 import type { ConfigInput } from '../../src/config/schema.ts'
 import { openControl } from '../../src/daemon.ts'
 import { createNode, type RookeryNode } from '../../src/node.ts'
 import { systemClock } from '../../src/platform/clock.ts'
+import type { DurableSession } from '../../src/sessions/durable-session.ts'
+import type { LiveSession } from '../../src/sessions/live-session.ts'
+import type { Session } from '../../src/sessions/session.ts'
 import { LOOPBACK, nodeDir } from '../support/node-dir.ts'
 import { checkpointPair, signedBy } from '../unit/fakes/contradictions.ts'
+import { lie } from '../unit/fakes/liar.ts'
 
 const opened: { stop(): Promise<void>; dir: ReturnType<typeof nodeDir> }[] = []
 afterEach(async () => {
@@ -56,6 +61,41 @@ describe('three nodes and a proof', () => {
     expect(await c.evidence.check(mallory.eid)).toBe('challenged')
     await expect(c.openSession(carol, mallory.eid)).rejects.toMatchObject({ code: 'AGENT_REFUSED' })
     expect((await c.openSession(carol, alice.eid)).info().state).toBe('established')
+  })
+})
+
+describe('a peer that signs two checkpoints for one number', () => {
+  it('[TRM-05] [TRM-06] [TRM-07] [TRM-08] is revoked over QUIC, told why, and refused by a third node that fetched the ticket', async () => {
+    const a = await node()
+    const m = await node({ bootstrap: bootstrapOf(a) })
+    const c = await node({ bootstrap: bootstrapOf(a) })
+    await connected(a, m, c)
+    const alice = await a.addAgent({ name: 'alice' })
+    const mallory = await m.addAgent({ name: 'mallory' })
+    const carol = await c.addAgent({ name: 'carol' })
+    const session = await a.openSession(alice, mallory.eid)
+    const { keys } = ((session as DurableSession).epoch as LiveSession).established
+    await until(() => m.sessions.list().some(({ id, state }) => id === session.info().id && state === 'established'))
+    const theirs = (await m.sessions.get(session.info().id)) as Session
+
+    lie(theirs, mallory.signer, 7n, 1)
+    lie(theirs, mallory.signer, 7n, 2)
+    expect((await session.closed).reason).toBe('revoked')
+    expect(
+      [keys.i2r, keys.r2i]
+        .flatMap(({ key, iv, chain }) => [key, iv, chain])
+        .concat(keys.export)
+        .every(isZero)
+    ).toBe(true)
+    expect((await theirs.closed).reason).toBe('revoked')
+    await until(() => m.evidence.view(mallory.eid).evidence !== undefined)
+    expect(m.evidence.view(mallory.eid).evidence).toMatchObject({ kind: 'checkpoint', origin: 'told', accuser: alice.did })
+
+    await until(() => a.evidence.view(mallory.eid).ticket === 'published')
+    expect(await c.evidence.check(mallory.eid)).toBe('challenged')
+    await expect(c.openSession(carol, mallory.eid)).rejects.toMatchObject({ code: 'AGENT_REFUSED' })
+    await expect(m.openSession(mallory, carol.eid)).rejects.toMatchObject({ code: 'SESSION_REFUSED', data: { reason: 'policy' } })
+    expect(await a.sessions.listAll()).toEqual([])
   })
 })
 

@@ -123,14 +123,16 @@ describe('contracts of whole nodes', () => {
     expect(theirs.info().contract?.usage.received.concurrentTasks).toBe(0)
   })
 
-  it('[SFC-08] close the session of a caller that holds more tasks than it may', async () => {
-    const { there, session, ask } = await wholeNodes()
+  it('[SFC-08] [TRM-05] [G-52] close the session of a caller that holds more tasks than it may, who is refused from then on and not accused', async () => {
+    const { there, asker, session, ask } = await wholeNodes()
     await ask('m1')
     session.contract?.release('sent', 'concurrentTasks', 1) // a caller that does not count
-    const again = ask('m2')
+    const again = ask('m2').catch((error: unknown) => error)
     expect(await session.closed).toEqual({ reason: 'contract' })
-    expect(await again).toMatchObject({ outcome: 'task' }) // by a plain session, which this responder gives anyone
-    expect(there.sessions.list().map(({ contract }) => contract)).toEqual([undefined])
+    expect(await again).toMatchObject({ message: expect.stringContaining('contract') })
+    await expect(ask('m3')).rejects.toMatchObject({ message: expect.stringContaining('policy') })
+    expect(there.sessions.list()).toEqual([])
+    expect(there.evidence.view(asker.eid)).toMatchObject({ standing: 'nominal', refused: true, ticket: 'none' })
   })
 
   it('[SFC-08] bound what is stored for an agent that sleeps', async () => {

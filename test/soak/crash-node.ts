@@ -134,10 +134,13 @@ const agent: LocalAgent = {
 }
 const peerAgent = agentOf(order.peerKeyByte)
 let peer: PeerAddress | undefined = order.peer
-const host = await createHost(
-  { clock: systemClock, random: systemRandom, logger: silentLogger, crypto: nodeCrypto, store: undefined, validator: noDht() },
-  { privateKey: new Uint8Array(32).fill(order.keyByte), listen: [`/ip4/127.0.0.1/udp/${order.port}/quic-v1`] }
-)
+const listen = (port: number) =>
+  createHost(
+    { clock: systemClock, random: systemRandom, logger: silentLogger, crypto: nodeCrypto, store: undefined, validator: noDht() },
+    { privateKey: new Uint8Array(32).fill(order.keyByte), listen: [`/ip4/127.0.0.1/udp/${port}/quic-v1`] }
+  )
+// another program of this machine may have taken the port while the node was down; then it moves
+const host = await listen(order.port).catch(() => listen(0))
 const manager: RunningSessionManager = await createSessionManager(
   {
     host,

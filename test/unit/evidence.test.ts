@@ -9,11 +9,9 @@ import { SessionStream } from '../../protocol/session/stream.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import { DISTRUST_MS } from '../../src/evidence/distrusted.ts'
 import type { StandingView } from '../../src/evidence/evidence.ts'
-import { guardedSessions } from '../../src/evidence/guarded-sessions.ts'
 import { type RevocableSession, revokeByCheckpoints } from '../../src/evidence/revoke.ts'
 import { DhtDatastore } from '../../src/net/dht-datastore.ts'
 import { ManualClock } from '../../src/platform/clock.ts'
-import type { RunningSessionManager } from '../../src/sessions/settings.ts'
 import { recordRules } from '../../src/spaces/record-rules.ts'
 import {
   announceOf,
@@ -127,14 +125,8 @@ describe('a proof of malfeasance', () => {
 
     expect(await a.evidence.accept(ticketOf(pair, signedBy(bob.signer), nowMs).bytes)).toBe('challenged')
     expect(a.evidence.policy({ local: alice, remote: mallory.eid })).toEqual({ admit: false, reason: 'policy' })
-    const opened: string[] = []
-    const sessions = { open: async () => opened.push('session'), list: () => [] } as unknown as RunningSessionManager
-    const guarded = guardedSessions(sessions, a.evidence)
-    const address = { peer: 'x', addrs: [] }
-    await expect(guarded.open(alice, mallory.eid, address)).rejects.toMatchObject({ code: 'AGENT_REFUSED', value: malloryAgent.did })
-    await guarded.open(alice, bob.eid, address)
-    expect(opened).toEqual(['session'])
-    expect(guarded.list()).toEqual([])
+    expect(() => a.evidence.admit(mallory.eid)).toThrow(expect.objectContaining({ code: 'AGENT_REFUSED', value: malloryAgent.did }))
+    a.evidence.admit(bob.eid)
     clock.advance(ESCROW_MS)
     await quiet(nodes)
     expect(a.evidence.standing(mallory.eid)).toBe('slashed')

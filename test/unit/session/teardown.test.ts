@@ -36,6 +36,15 @@ describe('closing a session', () => {
     expect(closedOf(pair.b)).toEqual([{ reason: 'revoked', by: 'peer' }])
   })
 
+  it('[TRM-06] seals nothing under keys that are gone: a second revocation, or one after the end, is refused', () => {
+    const pair = new StreamPair().opened()
+    pair.a.stream.revoke(Uint8Array.of(0, 1, 1), 0)
+    const gone = expect.objectContaining({ code: 'OUT_OF_ORDER' })
+    expect(() => pair.a.stream.revoke(Uint8Array.of(0, 1, 1), 0)).toThrow(gone)
+    pair.b.stream.wipe()
+    expect(() => pair.b.stream.revoke(Uint8Array.of(0, 1, 1), 0)).toThrow(gone)
+  })
+
   it('[TRM-02] flushes everything outbound first: TEARDOWN follows the last acknowledgment', () => {
     const pair = new StreamPair().opened()
     pair.b.syncs = 'never'

@@ -210,6 +210,22 @@ describe('a rotation inside a session', () => {
     expect((await b.node.manager.ended())[0]).toMatchObject({ reason: 'violation', remote: a.did })
   })
 
+  it('lets nothing sign with a secret that is gone: after 24 h without an ack the epoch ends, and the session as unknown', async () => {
+    const { clock, a, b } = await two({ b: { rotated: () => new Promise(() => {}) } })
+    const session = (await a.node.open(b.node)) as DurableSession
+    await a.rotate()
+    const { epoch } = session
+    await settle()
+    expect(epoch?.isOver).toBe(false)
+    expect(a.node.manager.unsettled(a.agent)).toHaveLength(1)
+    a.agents.retire(a.agent, () => true)
+    await a.node.manager.rotated(a.agent)
+    expect(epoch?.isOver).toBe(true)
+    await until(clock, () => session.isOver)
+    expect((await a.node.manager.ended())[0]).toMatchObject({ reason: 'unknownSession' })
+    expect(a.node.manager.unsettled(a.agent)).toEqual([])
+  })
+
   it('leaves rotations to the node: an application cannot send one', async () => {
     const { a, b } = await two()
     const session = await a.node.open(b.node)
