@@ -24,6 +24,7 @@ async function run(name: string): Promise<{ code: number | null; lines: string[]
 
 /** What each prints; an example without a row here fails the last test. */
 const EXPECTED: Record<string, (RegExp | string)[]> = {
+  'byte-stream.ts': [/^read live: 64 MiB in \d+ chunks, whole$/, /^read durable: 64 MiB in \d+ chunks, whole$/],
   'session-echo.ts': [/^open over quic in 2 round trips \(\d+\.\d ms\)$/, 'echo: one', 'echo: two', 'echo: three', 'event: ended'],
   'survives-a-kill.ts': [
     'the first message is acknowledged',

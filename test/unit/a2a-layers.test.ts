@@ -21,7 +21,9 @@ describe('where work may be written', () => {
     const a2a = modules('a2a')
     expect(a2a.length).toBeGreaterThan(8)
     for (const { name, text } of a2a) {
-      expect([name, importsOf(text).filter((from) => from.includes('/store/'))]).toEqual([name, []])
+      // the type of an operation that a session hands over is no way to write
+      const values = text.replace(/^import type .*$/gm, '')
+      expect([name, importsOf(values).filter((from) => from.includes('/store/'))]).toEqual([name, []])
       expect([name, /\.commit\(|\.table\(/.test(text)]).toEqual([name, false])
     }
   })
