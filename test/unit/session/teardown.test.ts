@@ -113,6 +113,38 @@ describe('closing a session', () => {
     expect(closedOf(pair.a)).toEqual([{ reason: 'violation', by: 'peer' }])
   })
 
+  it('[TRM-05] the checkpoint of a TEARDOWN that contradicts an earlier one is told as a proof, with when the earlier came', () => {
+    const pair = new StreamPair().opened()
+    pair.a.stream.queue(1, ITEM_KINDS.a2a, text('x'), 'x')
+    pair.run()
+    const { sid, epoch, cookies } = establishedOf('initiator')
+    const signed = (point: ChainPoint) => signCheckpoint({ sid, epoch, direction: 0, eid: eidA }, point, signerOf(seedA))
+    const a = signed(pair.a.stream.tx)
+    const final = { seq: 1n, hash: new Uint8Array(32).fill(7) }
+    const b = signed(final)
+    const send = (
+      rec: bigint,
+      type: typeof FRAME.DATA_STREAM | typeof FRAME.TEARDOWN,
+      kind: number,
+      payload: Uint8Array,
+      nowMs: number
+    ) => {
+      const frame = sealRecord(
+        { aead: nodeCrypto.aead.keyed(fixed(0x11)), nonce: recordNonce(fixed(0x12, 12), rec) },
+        { type, flags: 0, cookies },
+        { rec, seq: 0n, ack: 0n, hash: new Uint8Array(32) },
+        [{ kind, channel: 0, prev: undefined, payload }]
+      )
+      pair.b.take(pair.b.stream.receive(0, frame, nowMs))
+    }
+    send(1_000n, FRAME.DATA_STREAM, ITEM_KINDS.checkpoint, a, 40)
+    expect(closedOf(pair.b)).toEqual([])
+    send(1_001n, FRAME.TEARDOWN, ITEM_KINDS.teardown, encodeTeardown({ reason: 0, final: { ...final, checkpoint: b } }), 90)
+    expect(closedOf(pair.b)).toEqual([
+      { reason: 'violation', by: 'local', error: expect.objectContaining({ code: 'HASH_MISMATCH' }), conflict: { a, b, firstSeenMs: 40 } }
+    ])
+  })
+
   it('[TRM-04] keeps its tracking state and repeats TEARDOWN with a new record number until FIN-ACK comes', () => {
     const pair = new StreamPair().opened()
     pair.a.stream.close('done', 0)
