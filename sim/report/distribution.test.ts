@@ -33,6 +33,10 @@ describe('a distribution', () => {
     )
   })
 
+  it('puts samples that differ by less than a label shows into one bin', () => {
+    expect(distribution([5.4e-323, 0], 'ms').bins).toEqual([{ from: 0, to: 0.001, count: 2 }])
+  })
+
   it('loses no sample in bins of fractions', () => {
     fc.assert(
       fc.property(fc.array(fc.double({ min: 0, max: 10_000, noNaN: true }), { minLength: 1, maxLength: 200 }), (samples) => {

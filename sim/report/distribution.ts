@@ -57,9 +57,13 @@ function binsOf(sorted: readonly number[], min: number, max: number, whole: bool
   return bins
 }
 
+/** The finest step that labels show; anything narrower would only be noise, and a denormal width none at all. */
+const WIDTH_MIN = 0.001
+
 /** 1, 2 or 5 times a power of ten, so that axis labels read well. */
 function niceWidth(raw: number): number {
   if (raw <= 0) return 1
+  if (raw <= WIDTH_MIN) return WIDTH_MIN
   const power = 10 ** Math.floor(Math.log10(raw))
   const step = [1, 2, 5, 10].find((one) => one * power >= raw) ?? 10
   return step * power
