@@ -10,7 +10,7 @@ export type CborValue = number | string | boolean | Uint8Array | CborValue[] | {
 export const CBOR_DEPTH_MAX = 16
 
 /**
- * Deterministic CBOR (wire.md, Notation): definite lengths, shortest integers, keys sorted by length then bytes. A member whose value is
+ * Deterministic CBOR (protocol/README.md §0 and §1): definite lengths, shortest integers, keys sorted by length then bytes. A member whose value is
  * undefined is left out.
  */
 export function encodeCbor(value: { [key: string]: CborValue | undefined } | CborValue): Uint8Array {

@@ -48,7 +48,7 @@ const MAINTENANCE_MS = 10 * 60_000
 const PUBLISH_WAIT_MS = 5_000
 const SEND_WAIT_DEFAULT_MS = 30_000
 
-/** The secret of a former EID is kept no longer (wire.md §6). */
+/** The secret of a former EID is kept no longer (protocol/README.md §6). */
 export const RETIRING_MS_MAX = 86_400_000
 
 export interface RotationReport {
@@ -101,7 +101,7 @@ export class RookeryNode {
   readonly spaces: Spaces
   readonly locators: Locators
   readonly sessions: RunningSessionManager
-  /** verdicts on identities that contradicted themselves, and the blacklist (wire.md §8) */
+  /** verdicts on identities that contradicted themselves, and the blacklist (protocol/README.md §8) */
   readonly evidence: EvidenceService
   readonly todos: LevelTodos
   readonly queue: LevelAsleepQueue
@@ -404,7 +404,7 @@ export class RookeryNode {
   }
 
   /**
-   * Gives an agent another EID (wire.md §1, §6). On disk when it resolves, with the certificates in the journal of every session; peers learn it
+   * Gives an agent another EID (protocol/README.md §1, §6). On disk when it resolves, with the certificates in the journal of every session; peers learn it
    * there, live or when they are met again. Tasks, queue, mailbox keys, token and name stay. The old secret goes once all have acknowledged, a day
    * later at most.
    * @throws RookeryError `AGENT_UNKNOWN`, `ROTATION_PENDING`

@@ -22,7 +22,7 @@ export interface Ed25519 {
   /** Deterministic signature (RFC 8032), 64 bytes. */
   sign(seed: Uint8Array, message: Uint8Array): Uint8Array
   /**
-   * The one rule that third parties must agree on (wire.md, Notation): key canonical and of prime order, S < L, R equal to the bytes of
+   * The one rule that third parties must agree on (protocol/README.md §0 and §1): key canonical and of prime order, S < L, R equal to the bytes of
    * [S]B − [k]A. Never throws.
    */
   verify(publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array): boolean

@@ -7,7 +7,7 @@ import { type Eid, eid } from '../identity/eid.ts'
 import { QUEUE_FULL_KINDS, type QueueFullKind } from './bounds.ts'
 import { type GovernedObject, OBJECT_ID_BYTES, type ObjectId, objectId, signedPair } from './object.ts'
 
-/** The transaction kind and the channel of a session that carry mailbox messages (wire.md §6). */
+/** The transaction kind and the channel of a session that carry mailbox messages (protocol/README.md §6). */
 export const MAILBOX_KIND = 0x03
 export const MAILBOX_CHANNEL = 2
 /** One item of a session. */

@@ -31,7 +31,7 @@ const ENC_BYTES = 32
 const TAG_BYTES = 16
 const SIGNATURE_BYTES = 64
 
-/** A decoded governed object (wire.md §7). Byte fields may be views into what was decoded: copy what you keep. */
+/** A decoded governed object (protocol/README.md §7). Byte fields may be views into what was decoded: copy what you keep. */
 export interface GovernedObject {
   readonly id: ObjectId
   readonly issuer: Eid
@@ -90,7 +90,7 @@ export function mailboxKid(crypto: CryptoProvider, mailboxKey: Uint8Array): Mail
 /**
  * Seals and signs: CBOR `[payload, sig]`, the payload a byte string that holds CBOR `{v, id, iss, aud, kid, purpose, iat, exp, enc, ct}`.
  * @throws ProtocolError `OBJECT_LIFETIME`, `FIELD_INVALID` (purpose), `LENGTH`, `KEY_INVALID` (a mailbox key that no secret can match)
- * @see wire.md §7
+ * @see protocol/README.md §7
  */
 export async function sealObject(crypto: CryptoProvider, input: SealInput): Promise<Uint8Array> {
   checkLifetime(input.issuedAtMs, input.expiresAtMs)

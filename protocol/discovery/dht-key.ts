@@ -3,7 +3,7 @@ import { ProtocolError } from '../errors.ts'
 import { type Eid, eid as eidOf } from '../identity/eid.ts'
 import type { DsId, GpCoordinate } from './names.ts'
 
-/** A DHT key taken apart (wire.md §3). */
+/** A DHT key taken apart (protocol/README.md §3). */
 export type DhtKey =
   | { namespace: 'eid'; eid: Eid }
   | { namespace: 'ds'; dsid: DsId }

@@ -23,7 +23,7 @@ interface SpaceWords {
   /** the only curator that is followed */
   readonly pin?: Eid
 }
-/** One discovery space (wire.md §2). Made by {@link spaceName} or {@link parseSpaceName} only, so its words obey the grammar. */
+/** One discovery space (protocol/README.md §2). Made by {@link spaceName} or {@link parseSpaceName} only, so its words obey the grammar. */
 export type SpaceName = Brand<SpaceWords & { readonly version: number }, 'SpaceName'>
 /** A topic with all that lies below it, in any version; made by {@link topicName} or {@link parseSpaceQuery}. */
 export type TopicName = Brand<SpaceWords & { readonly version?: never }, 'TopicName'>
@@ -113,7 +113,7 @@ export function isTopicWithin(topic: string, parent: string): boolean {
 
 export const SHARDS_MAX = 256
 
-/** Which of `shards` parts holds this member: the first byte of H(EID) modulo `shards` (wire.md §4). */
+/** Which of `shards` parts holds this member: the first byte of H(EID) modulo `shards` (protocol/README.md §4). */
 export function shardIndex(crypto: CryptoProvider, eid: Eid, shards: number): number {
   if (!Number.isInteger(shards) || shards < 1 || shards > SHARDS_MAX) throw new RangeError(`${shards} is not a number of shards`)
   return (crypto.sha256(eid)[0] as number) % shards
@@ -136,7 +136,7 @@ export function memberKey(crypto: CryptoProvider, id: DsId, eid: Eid, shards: nu
   return shardKey(crypto, id, shards, shardIndex(crypto, eid, shards))
 }
 
-/** SHA-256 of an EID and a tag, 32 bytes: a global point of that agent (wire.md §1). */
+/** SHA-256 of an EID and a tag, 32 bytes: a global point of that agent (protocol/README.md §1). */
 export type GpCoordinate = Brand<Uint8Array, 'GpCoordinate'>
 /** 1 to 64 printable ASCII characters. */
 export const TAG = /^[\x20-\x7e]{1,64}$/

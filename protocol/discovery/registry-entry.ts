@@ -31,7 +31,7 @@ export type RegistryEntry = MemberEntry | AnnouncementEntry | PomEntry
  * and alive, and the key is one that its payload leads to.
  * @param nowMs - wall clock, ms since the Unix epoch
  * @throws ProtocolError `RECORD_KIND` for a set that takes no records in this version, or what `openSetEntry` refuses
- * @see wire.md §4
+ * @see protocol/README.md §4
  */
 export function verifyRegistryEntry(
   crypto: CryptoProvider,

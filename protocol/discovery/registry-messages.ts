@@ -1,7 +1,7 @@
 import { CborFields, type CborValue, decodeCbor, encodeCbor } from '../cbor.ts'
 import { ProtocolError } from '../errors.ts'
 
-/** libp2p protocol id of the registry (wire.md §4). */
+/** libp2p protocol id of the registry (protocol/README.md §4). */
 export const REGISTRY_PROTOCOL = '/rookery/registry/1.0.0'
 /** Bounds of one exchange: u32 length ‖ CBOR each way. */
 export const REGISTRY_REQUEST_BYTES_MAX = 16 * 1024
@@ -15,7 +15,7 @@ export const REGISTRY_STATUSES = ['ok', 'stale', 'invalid', 'full', 'need-work']
 export type RegistryStatus = (typeof REGISTRY_STATUSES)[number]
 
 export const REGISTRY_KEY_BYTES = 32
-/** The largest record of any kind that a set takes, with its envelope (`pom`, wire.md §3). */
+/** The largest record of any kind that a set takes, with its envelope (`pom`, protocol/README.md §3). */
 export const REGISTRY_RECORD_BYTES_MAX = 4_096
 export const LIST_LIMIT_MAX = 100
 export const KEYS_LIMIT_MAX = 1_000
@@ -106,7 +106,7 @@ export function encodeRegistryRequest(request: RegistryRequest): Uint8Array {
 /**
  * Byte fields are views of `bytes`.
  * @throws ProtocolError `TOO_LARGE`, `CBOR_INVALID`, `CBOR_NOT_CANONICAL`, `FIELD_MISSING`, `FIELD_INVALID`, `FIELD_UNKNOWN`
- * @see wire.md §4
+ * @see protocol/README.md §4
  */
 export function decodeRegistryRequest(bytes: Uint8Array): RegistryRequest {
   const fields = open(bytes, REGISTRY_REQUEST_BYTES_MAX, 'request')

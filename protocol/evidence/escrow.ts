@@ -1,4 +1,4 @@
-/** How long a challenge waits for a rebuttal (wire.md §8); the deadline is fixed when it begins. */
+/** How long a challenge waits for a rebuttal (protocol/README.md §8); the deadline is fixed when it begins. */
 export const ESCROW_MS = 3_600_000
 
 /** What can clear a charge: the owner had done with the identity before. */

@@ -4,7 +4,7 @@ import { ProtocolError } from '../errors.ts'
 import { context } from '../identity/contexts.ts'
 import { type Eid, eid } from '../identity/eid.ts'
 
-/** gid 16 ‖ epoch u32 ‖ writer 32 ‖ run 16 ‖ n u64 ‖ g_n 32 ‖ sig 64: what of a group op is signed, with its signature (wire.md §6, Groups). */
+/** gid 16 ‖ epoch u32 ‖ writer 32 ‖ run 16 ‖ n u64 ‖ g_n 32 ‖ sig 64: what of a group op is signed, with its signature (protocol/README.md §6, Groups). */
 export const GROUP_OP_HEAD_BYTES = 172
 export const GROUP_OP_SIGNED_BYTES = 108
 const GROUP_OP_CONTEXT = context('group-op')

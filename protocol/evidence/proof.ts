@@ -9,7 +9,7 @@ import { locatorType } from '../records/locator.ts'
 import { GROUP_OP_SIGNED_BYTES, openGroupOpHead, samePlace } from './group-op-head.ts'
 import { openCheckpoint } from './signed-checkpoint.ts'
 
-/** What an identity can contradict itself in (wire.md §8). */
+/** What an identity can contradict itself in (protocol/README.md §8). */
 export const EVIDENCE_KINDS = ['locator', 'checkpoint', 'announce', 'group'] as const
 export type EvidenceKind = (typeof EVIDENCE_KINDS)[number]
 

@@ -2,7 +2,7 @@ import { Reader, Writer } from '../bytes.ts'
 import { ProtocolError } from '../errors.ts'
 import { POM_BYTES_MAX } from '../records/pom.ts'
 
-/** Why a session is revoked, as REVOCATION_PUBLISH says it (wire.md §6). A number of a later version passes. */
+/** Why a session is revoked, as REVOCATION_PUBLISH says it (protocol/README.md §6). A number of a later version passes. */
 export const REVOCATION_REASONS = {
   /** two checkpoints of one point differ: a sequence number was used twice */
   sequence: 1,

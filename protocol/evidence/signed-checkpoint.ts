@@ -4,7 +4,7 @@ import { ProtocolError } from '../errors.ts'
 import { HASH_BYTES } from '../session/chain.ts'
 import { CHECKPOINT_BYTES, type CheckpointSubject, verifyCheckpoint } from '../session/checkpoint.ts'
 
-/** A checkpoint taken apart without knowing its session: what a third party has (wire.md §6, Checkpoint). */
+/** A checkpoint taken apart without knowing its session: what a third party has (protocol/README.md §6, Checkpoint). */
 export interface SignedCheckpoint extends CheckpointSubject {
   seq: bigint
   /** chain hash, 32 bytes */

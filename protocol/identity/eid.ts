@@ -6,7 +6,7 @@ import { ProtocolError } from '../errors.ts'
 declare const brand: unique symbol
 export type Brand<T, Name extends string> = T & { readonly [brand]: Name }
 
-/** An agent's name: an Ed25519 public key, 32 bytes (wire.md §1). */
+/** An agent's name: an Ed25519 public key, 32 bytes (protocol/README.md §1). */
 export type Eid = Brand<Uint8Array, 'Eid'>
 /** An EID in lower-case hex, for map and store keys. */
 export type EidHex = Brand<string, 'EidHex'>

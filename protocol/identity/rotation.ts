@@ -11,7 +11,7 @@ const TS_SEC_MAX = Math.floor(Number.MAX_SAFE_INTEGER / 1_000)
 const SIGNATURE_BYTES = 64
 const ROTATION_CONTEXT = context('rotation')
 
-/** An EID that gave way to another by the will of both keys (wire.md §1). */
+/** An EID that gave way to another by the will of both keys (protocol/README.md §1). */
 export interface Rotation {
   readonly old: Eid
   readonly new: Eid

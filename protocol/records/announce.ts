@@ -20,7 +20,7 @@ export interface SpaceLink {
   readonly ver: number
 }
 
-/** DS_ANNOUNCE (wire.md §3, `announce`): that a space exists, and who speaks for it. */
+/** DS_ANNOUNCE (protocol/README.md §3, `announce`): that a space exists, and who speaks for it. */
 export interface Announce extends RecordPayload {
   readonly ns: string
   readonly topic: string

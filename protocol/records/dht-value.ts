@@ -12,7 +12,7 @@ import type { Selection } from './selection.ts'
 export type DhtRecord = LocatorRecord | AnnounceRecord | JoinRecord | GpRecord
 
 /**
- * Every check of wire.md §3 on a value under a key, for puts and gets on every node: the namespace of the key decides the kind.
+ * Every check of protocol/README.md §3 on a value under a key, for puts and gets on every node: the namespace of the key decides the kind.
  * @param nowMs - wall clock, ms since the Unix epoch
  * @throws ProtocolError `DHT_KEY`, or what `decodeRecord` and `verifyRecord` refuse
  */

@@ -24,7 +24,7 @@ export interface RecordPayload {
   readonly gone?: true
 }
 
-/** What sets one kind of record apart (wire.md §3, table). */
+/** What sets one kind of record apart (protocol/README.md §3, table). */
 export interface RecordType<K extends string, P extends RecordPayload> {
   readonly kind: K
   readonly bytesMax: number
@@ -152,7 +152,7 @@ export function verifyRecord<K extends string, P extends RecordPayload>(
   verifySignature(crypto, type, record)
 }
 
-/** The signature alone, whatever the times: evidence is judged so (wire.md §8). @throws ProtocolError `SIGNATURE_INVALID` */
+/** The signature alone, whatever the times: evidence is judged so (protocol/README.md §8). @throws ProtocolError `SIGNATURE_INVALID` */
 export function verifySignature<K extends string, P extends RecordPayload>(
   crypto: CryptoProvider,
   type: RecordType<K, P>,

@@ -8,7 +8,7 @@ import { byNumber, type Selection } from './selection.ts'
 export const GP_TTL_SEC = 3_600
 const ACCESS = /^[a-z0-9-]{1,32}$/
 
-/** A global point: an endpoint of an agent that others may find by its tag (wire.md §3, `gp`). */
+/** A global point: an endpoint of an agent that others may find by its tag (protocol/README.md §3, `gp`). */
 export interface Gp extends RecordPayload {
   readonly eid: Eid
   readonly tag: string

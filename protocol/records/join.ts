@@ -11,7 +11,7 @@ export const JOIN_BYTES_MAX = 768
 export const JOIN_TAGS_MAX = 16
 export const TAG_BYTES_MAX = 64
 
-/** DS_JOIN (wire.md §3, `join`): an agent's membership of one space, under the curator that it follows. */
+/** DS_JOIN (protocol/README.md §3, `join`): an agent's membership of one space, under the curator that it follows. */
 export interface Join extends RecordPayload {
   readonly dsid: DsId
   readonly eid: Eid

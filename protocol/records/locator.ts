@@ -17,7 +17,7 @@ const PEER = /^[1-9A-HJ-NP-Za-km-z]+$/
 /** Printable ASCII without a space; whether it is a multiaddr is for who dials. */
 export const ADDR = /^[\x21-\x7e]+$/
 
-/** Where an agent is and how it can be reached (wire.md §3, `locator`). */
+/** Where an agent is and how it can be reached (protocol/README.md §3, `locator`). */
 export interface Locator extends RecordPayload {
   readonly eid: Eid
   /** PeerId, base58 text */

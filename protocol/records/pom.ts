@@ -10,7 +10,7 @@ export const POM_TTL_SEC = 30 * 86_400
 export const POM_BYTES_MAX = 4_096
 const KEY_PREFIX = utf8('pom')
 
-/** A proof of malfeasance (wire.md §8): evidence against `target`, carried and signed by `accuser`, whose word counts for nothing. */
+/** A proof of malfeasance (protocol/README.md §8): evidence against `target`, carried and signed by `accuser`, whose word counts for nothing. */
 export interface Pom extends RecordPayload, Evidence {
   readonly accuser: Eid
 }

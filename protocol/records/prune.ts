@@ -5,7 +5,7 @@ import { byNumber, type Selection } from './selection.ts'
 
 export const PRUNE_TTL_SEC = 86_400
 
-/** A curator hides one member's joins from its own listing until `until`, seconds (wire.md §3, `prune`). It deletes nothing. */
+/** A curator hides one member's joins from its own listing until `until`, seconds (protocol/README.md §3, `prune`). It deletes nothing. */
 export interface Prune extends RecordPayload {
   readonly dsid: DsId
   readonly eid: Eid

@@ -2,7 +2,7 @@ import { equals } from '../bytes.ts'
 
 /**
  * Who keeps a key when a second valid record comes for it, and why. `equivocation`: one signer made two records with one number; the held
- * one stays and both are evidence (wire.md §3, §8).
+ * one stays and both are evidence (protocol/README.md §3, §8).
  */
 export interface Selection {
   readonly winner: 'held' | 'offered'

@@ -4,7 +4,7 @@ import { SEQUENCE_AHEAD_MS } from './envelope.ts'
 export type NextSequence = { number: number; waitMs: 0 } | { number: number; waitMs: number }
 
 /**
- * `gen` and `seq`: max(last + 1, seen + 1, now), never more than 60 s ahead of the clock (wire.md §3). The limit is measured from the whole
+ * `gen` and `seq`: max(last + 1, seen + 1, now), never more than 60 s ahead of the clock (protocol/README.md §3). The limit is measured from the whole
  * second, since a record's `ts` has no finer unit. The caller writes the number to disk, synced, before anything is signed with it.
  * @param input.last - the last number written to disk, -1 when there is none
  * @param input.seen - the highest number found in the network among records of this signer, -1 when there is none

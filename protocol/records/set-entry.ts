@@ -9,7 +9,7 @@ import { openPom, type PomRecord, pomKey, selectPom } from './pom.ts'
 import { type PruneRecord, pruneType, selectPrune } from './prune.ts'
 import type { Selection } from './selection.ts'
 
-/** The sets that registrars keep (wire.md §4). */
+/** The sets that registrars keep (protocol/README.md §4). */
 export const REGISTRY_SETS = ['members', 'announcements', 'children', 'prunes', 'poms'] as const
 export type RegistrySet = (typeof REGISTRY_SETS)[number]
 

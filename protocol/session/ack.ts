@@ -21,7 +21,7 @@ export interface PssAckClear {
   readonly sfc?: SfcBlock
 }
 
-/** PSS_ACK (0x09): 284 bytes in all (wire.md §6, Handshake). */
+/** PSS_ACK (0x09): 284 bytes in all (protocol/README.md §6, Handshake). */
 export interface PssAck extends PssAckClear {
   /** AEAD(Kack, EID_I ‖ sigI), 112 bytes */
   readonly sealed: Uint8Array

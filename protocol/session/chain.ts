@@ -22,7 +22,7 @@ export interface ChainPoint {
   hash: Uint8Array
 }
 
-/** d_n = H("rookery/v1/tx" ‖ 0x00 ‖ d_prev ‖ u64 n ‖ u64 prev ‖ kind ‖ channel ‖ payload), wire.md §6. */
+/** d_n = H("rookery/v1/tx" ‖ 0x00 ‖ d_prev ‖ u64 n ‖ u64 prev ‖ kind ‖ channel ‖ payload), protocol/README.md §6. */
 export function transactionDigest(
   crypto: CryptoProvider,
   head: ChannelHead,

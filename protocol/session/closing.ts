@@ -14,7 +14,7 @@ export interface StreamTimes {
 
 export const STREAM_TIMES: StreamTimes = { pingAfterMs: 15_000, lostAfterMs: 30_000, teardownRetryMs: 10_000, teardownLimitMs: 30_000 }
 
-/** A session on its way to CLOSED (wire.md §6, TEARDOWN): what is flushed first, then TEARDOWN until FIN-ACK comes, or FIN-ACK itself. */
+/** A session on its way to CLOSED (protocol/README.md §6, TEARDOWN): what is flushed first, then TEARDOWN until FIN-ACK comes, or FIN-ACK itself. */
 export class Closing {
   readonly #times: StreamTimes
   readonly reason: number

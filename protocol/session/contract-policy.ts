@@ -27,7 +27,7 @@ export function scopeNames(bits: number): SfcScopeName[] {
 }
 
 /**
- * The initiator's judgement of what NEG offers (wire.md §6, SFC block): as it is or not at all. At a resume only the stored block will do; for a
+ * The initiator's judgement of what NEG offers (protocol/README.md §6, SFC block): as it is or not at all. At a resume only the stored block will do; for a
  * new session the first field that falls short of the needs is named, or {@link NO_BLOCK} where a plain session is offered.
  */
 export function judgeOffer(

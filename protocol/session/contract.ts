@@ -4,7 +4,7 @@ import { ITEM_KINDS } from './items.ts'
 import { RateBucket, RateWindow } from './rate.ts'
 import { SFC_SCOPE, type SfcBlock, type SfcField } from './sfc.ts'
 
-/** How long after its last second a contract's session may still flush and say goodbye (wire.md §6, TEARDOWN). */
+/** How long after its last second a contract's session may still flush and say goodbye (protocol/README.md §6, TEARDOWN). */
 export const CONTRACT_GRACE_MS = 60_000
 /** What the protocol's own transactions (rotation, group key) may carry, whatever the block says: without them a session would not stay safe. */
 export const OWN_PAYLOAD_BYTES_MAX = 4_096
@@ -77,7 +77,7 @@ interface Tally {
 }
 
 /**
- * Holds a session to its SFC block (wire.md §6, SFC block), item by item and both ways. Nothing of it is a promise to others: going over
+ * Holds a session to its SFC block (protocol/README.md §6, SFC block), item by item and both ways. Nothing of it is a promise to others: going over
  * closes the session with CONTRACT and proves nothing.
  */
 export class ContractMeter {

@@ -2,7 +2,7 @@ import { equalsConstantTime, toHex } from '../bytes.ts'
 import { ProtocolError } from '../errors.ts'
 import type { Brand } from '../identity/eid.ts'
 
-/** Half of the pair that names a session: random for the initiator, a keyed hash for the responder. 8 bytes (wire.md §6, Header). */
+/** Half of the pair that names a session: random for the initiator, a keyed hash for the responder. 8 bytes (protocol/README.md §6, Header). */
 export type Cookie = Brand<Uint8Array, 'Cookie'>
 
 export const COOKIE_BYTES = 8

@@ -20,7 +20,7 @@ export interface OwnExchange extends ExchangePurpose {
 }
 
 /**
- * Settles, at a valid ACK, whether both sides opened or resumed the same session at once (wire.md §6, "Both open or resume at once").
+ * Settles, at a valid ACK, whether both sides opened or resumed the same session at once (protocol/README.md §6, "Both open or resume at once").
  * @returns `clear`: nothing in the way, go on. `refuse`: mine stands, answer TEARDOWN(SUPERSEDED) under the refused exchange's keys.
  * `yield`: the peer's stands, wipe mine and go on. Both sides come to the same end, as the smaller EID's exchange stands.
  */

@@ -24,7 +24,7 @@ export interface SessionKeys {
   readonly export: Uint8Array
 }
 
-/** What a finished handshake leaves behind (wire.md §6). Its owner wipes it with {@link wipeEstablished} when the epoch ends. */
+/** What a finished handshake leaves behind (protocol/README.md §6). Its owner wipes it with {@link wipeEstablished} when the epoch ends. */
 export interface Established {
   /** one's role in the current exchange */
   readonly role: Role

@@ -1,6 +1,6 @@
 import { ProtocolError } from '../errors.ts'
 
-/** Session capability and extension flags of the header (wire.md §6, Header). */
+/** Session capability and extension flags of the header (protocol/README.md §6, Header). */
 export const FLAG = {
   /** asks for, or offers, a contract (SFC block) */
   SFC: 1 << 0,

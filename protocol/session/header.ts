@@ -28,7 +28,7 @@ export const CLOSE_BODY_BYTES = 2
 export const STREAM_BODY_BYTES_MIN = 72
 export const STREAM_BODY_BYTES_MAX = (1 << 20) + 4_096
 
-/** The first 24 bytes of every frame (wire.md §6, Header). */
+/** The first 24 bytes of every frame (protocol/README.md §6, Header). */
 export interface Header {
   readonly type: FrameType
   /** u16, bits as in {@link FLAG} */

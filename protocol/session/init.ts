@@ -15,7 +15,7 @@ export const INIT_BYTES = HEADER_BYTES + INIT_BODY_BYTES
 /** Makes an INIT larger than its NEG, so that nobody is amplified. */
 const INIT_ZERO_BYTES = 120
 
-/** PSS_INIT (0x08): 256 bytes in all, unsigned (wire.md §6, Handshake). */
+/** PSS_INIT (0x08): 256 bytes in all, unsigned (protocol/README.md §6, Handshake). */
 export interface PssInit {
   /** u16; RETRY and FIN-ACK never set */
   readonly flags: number

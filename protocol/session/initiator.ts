@@ -64,7 +64,7 @@ type Phase =
   | { readonly name: 'established'; readonly established: Established }
   | { readonly name: 'closed'; readonly error: ProtocolError }
 
-/** The initiator's side of one exchange (wire.md §6): CLOSED –INIT→ HEARING –valid NEG, emits ACK→ ESTABLISHED, and anything else → CLOSED. */
+/** The initiator's side of one exchange (protocol/README.md §6): CLOSED –INIT→ HEARING –valid NEG, emits ACK→ ESTABLISHED, and anything else → CLOSED. */
 export class Initiator {
   readonly #init: InitiatorInit
   #phase: Phase = { name: 'idle' }

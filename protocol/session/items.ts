@@ -1,7 +1,7 @@
 import { Reader, Writer } from '../bytes.ts'
 import { ProtocolError } from '../errors.ts'
 
-/** What an item is (wire.md §6, Kinds). Below 0x80: transactions, numbered and acknowledged. From 0x80: control and live items. */
+/** What an item is (protocol/README.md §6, Kinds). Below 0x80: transactions, numbered and acknowledged. From 0x80: control and live items. */
 export const ITEM_KINDS = {
   eseOp: 0x01,
   a2a: 0x02,

@@ -35,7 +35,7 @@ export interface JournalBase extends ChainPoint {
 }
 
 /**
- * What one side sent, or will, and the peer has not acknowledged (wire.md §6, Resume): numbered and chained here, synced by the driver before
+ * What one side sent, or will, and the peer has not acknowledged (protocol/README.md §6, Resume): numbered and chained here, synced by the driver before
  * anything of it leaves, and carried from epoch to epoch.
  */
 export class Journal<T> {

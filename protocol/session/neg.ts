@@ -22,7 +22,7 @@ export interface PssNegClear {
   readonly sfc?: SfcBlock
 }
 
-/** PSS_NEG (0x0A): 200 bytes in all (wire.md §6, Handshake). NEG stands for negotiation. */
+/** PSS_NEG (0x0A): 200 bytes in all (protocol/README.md §6, Handshake). NEG stands for negotiation. */
 export interface PssNeg extends PssNegClear {
   readonly kind: 'neg'
   /** AEAD(Kneg, EID_R ‖ sigR), 112 bytes */

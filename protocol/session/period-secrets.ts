@@ -13,7 +13,7 @@ export interface PeriodSecret {
 
 /**
  * The responder's secrets K_e: a new one at start and every 60 s of monotonic time, the one before kept, older ones overwritten. So a cookie
- * lives at most 120 s, and forward secrecy sets in after that (wire.md §6, Handshake). Never more than two are held.
+ * lives at most 120 s, and forward secrecy sets in after that (protocol/README.md §6, Handshake). Never more than two are held.
  */
 export class PeriodSecrets {
   readonly #random: (length: number) => Uint8Array

@@ -4,7 +4,7 @@ import type { ChainPoint, ChannelHead } from './chain.ts'
 import type { Journal, Unacked } from './journal.ts'
 import type { Ready } from './ready.ts'
 
-/** What a peer's READY asks of this side (wire.md §6, Resume). */
+/** What a peer's READY asks of this side (protocol/README.md §6, Resume). */
 export type Reconciliation<T> =
   /** drop up to `ack`, then send these, in order */
   | { kind: 'resend'; ack: bigint; entries: Unacked<T>[] }

@@ -106,7 +106,7 @@ export type ResponderStep<Reason> =
     }
 
 /**
- * The responder's side of the handshake (wire.md §6). It has the states CLOSED and ESTABLISHED only and keeps nothing at INIT: what it needs at
+ * The responder's side of the handshake (protocol/README.md §6). It has the states CLOSED and ESTABLISHED only and keeps nothing at INIT: what it needs at
  * ACK it computes again from K_e. All that a peer can make it hold is the bounded set of spent cookie pairs, and only by a valid ACK.
  */
 export class Responder<Reason> {

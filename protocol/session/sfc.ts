@@ -20,7 +20,7 @@ export const SFC_SCOPE = {
 } as const
 const SFC_SCOPES_KNOWN = 0x7f
 
-/** The contract of a session, the same for both sides. Every limit is finite: zero means none of it (wire.md §6, SFC block). */
+/** The contract of a session, the same for both sides. Every limit is finite: zero means none of it (protocol/README.md §6, SFC block). */
 export interface SfcBlock {
   readonly site: SfcSite
   /** u16 of {@link SFC_SCOPE} bits */

@@ -5,7 +5,7 @@ export const SPENT_MS = 180_000
 export const SPENT_PAIRS_MAX = 65_536
 
 /**
- * Cookie pairs whose ACK has opened (wire.md §6, Handshake): held while a session lives under them and for 180 s after. Bounded by `pairsMax`;
+ * Cookie pairs whose ACK has opened (protocol/README.md §6, Handshake): held while a session lives under them and for 180 s after. Bounded by `pairsMax`;
  * when it is full nothing is forgotten and the node is busy.
  */
 export class SpentPairs {

@@ -3,7 +3,7 @@ import type { ChainPoint, ChannelHead } from './chain.ts'
 import type { Outgoing } from './journal.ts'
 import type { Position } from './ledger.ts'
 
-/** Two checkpoints of the peer that contradict each other: a proof of malfeasance (wire.md §6, Checkpoint). 185 bytes each. */
+/** Two checkpoints of the peer that contradict each other: a proof of malfeasance (protocol/README.md §6, Checkpoint). 185 bytes each. */
 export interface CheckpointConflict {
   a: Uint8Array
   b: Uint8Array

@@ -77,7 +77,7 @@ export interface SessionStreamInit<T> {
 }
 
 /**
- * One epoch of an established session (wire.md §6, DATA_STREAM): frames and the monotonic time in, frames and effects out.
+ * One epoch of an established session (protocol/README.md §6, DATA_STREAM): frames and the monotonic time in, frames and effects out.
  * Frames are pulled by channel, so that the driver packs what waited while its last write was under way.
  */
 export class SessionStream<T> {

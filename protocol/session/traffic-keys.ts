@@ -15,7 +15,7 @@ const GENERATIONS_AHEAD_MAX = 4
 /** Old generations that a receiver holds; a stream that lags further behind no longer opens, which ends the epoch. */
 const GENERATIONS_HELD_MAX = 16
 
-/** When a sender moves to the next generation, whichever comes first (wire.md §6). */
+/** When a sender moves to the next generation, whichever comes first (protocol/README.md §6). */
 export interface RekeyLimits {
   recordsMax: number
   bytesMax: number

@@ -2,7 +2,7 @@ import { Reader, Writer } from '../bytes.ts'
 import { ProtocolError } from '../errors.ts'
 import { ITEM_KINDS, isTransaction } from './items.ts'
 
-/** Payload bytes that each side may send on a channel before the first WINDOW (wire.md §6). */
+/** Payload bytes that each side may send on a channel before the first WINDOW (protocol/README.md §6). */
 export const WINDOW_START_BYTES = 1_048_576
 /** What the smallest item counts for, so that empty items cannot pile up without end in front of a slow reader. */
 export const WINDOW_ITEM_BYTES_MIN = 256

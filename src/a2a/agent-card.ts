@@ -8,7 +8,7 @@ import type { JsonObject } from '../tasks/todo.ts'
 import { isObject } from './json-rpc.ts'
 import { A2A_VERSION } from './service-parameters.ts'
 
-/** The custom binding of A2A over a Persistent State Session (wire.md §9); a breaking change takes a new URI. */
+/** The custom binding of A2A over a Persistent State Session (protocol/README.md §9); a breaking change takes a new URI. */
 export const PSS_BINDING_URI = 'rookery:binding/pss/v1'
 /** How long a card may be kept. */
 export const CARD_MAX_AGE_SEC = 300

@@ -18,7 +18,7 @@ import { checkMethod, checkParams, checkTenant } from './params.ts'
 import { Caller } from './request-handler.ts'
 import { checkVersion, readServiceParameters, type ServiceParameters } from './service-parameters.ts'
 
-/** wire.md §6, Kinds; §9. */
+/** protocol/README.md §6, Kinds; §9. */
 export const A2A_CHANNEL = 1
 export const A2A_KIND = 0x02
 /** One JSON text, the payload of one transaction. */
@@ -75,7 +75,7 @@ export function serveA2a(
   a2aChannelOf(session, components).serve(components.local, components.rootOf)
 }
 
-/** A2A 1.0 JSON-RPC over channel 1 (wire.md §9): one JSON text a transaction, ids unique in each direction. */
+/** A2A 1.0 JSON-RPC over channel 1 (protocol/README.md §9): one JSON text a transaction, ids unique in each direction. */
 export class A2aChannel {
   readonly #session: Session
   readonly #clock: Clock

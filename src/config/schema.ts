@@ -77,7 +77,7 @@ export const configSchema = z.strictObject({
       disjointPaths: z.int().min(1).max(16).default(2)
     })
     .prefault({}),
-  /** registrars of a key, wire.md §4 */
+  /** registrars of a key, protocol/README.md §4 */
   registrarsMax: z.int().min(1).max(20).default(20),
   connectionsMax: z.int().min(8).max(10_000).default(300),
   sessionsMax: z.int().min(1).max(100_000).default(1_000),

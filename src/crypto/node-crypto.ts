@@ -101,7 +101,7 @@ function open(key: Uint8Array | KeyObject, nonce: Uint8Array, aad: Uint8Array, s
   }
 }
 
-/** The provider of a Node process: OpenSSL for speed, noble to judge keys (wire.md, Notation). */
+/** The provider of a Node process: OpenSSL for speed, noble to judge keys (protocol/README.md §0 and §1). */
 export const nodeCrypto: CryptoProvider = {
   sha256(...parts) {
     const hash = createHash('sha256')

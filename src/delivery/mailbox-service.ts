@@ -29,7 +29,7 @@ export interface MailboxServiceComponents {
 
 /**
  * Takes deposits for hosted agents over a session's mailbox channel. The depositor is the EID that the session proved; the receipt is
- * signed after the synced write, by the EID that the depositor opened its session to (wire.md §7).
+ * signed after the synced write, by the EID that the depositor opened its session to (protocol/README.md §7).
  */
 export function serveMailbox(session: Session, components: MailboxServiceComponents): void {
   const { crypto, clock } = components

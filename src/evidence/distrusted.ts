@@ -12,7 +12,7 @@ export interface Distrust {
   untilMs: number
 }
 
-/** This node's own experience with identities, which proves nothing to others and ends by itself (wire.md §10). Persisted. */
+/** This node's own experience with identities, which proves nothing to others and ends by itself (protocol/README.md §10). Persisted. */
 export class Distrusted {
   readonly #store: Store
   readonly #clock: Clock

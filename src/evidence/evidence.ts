@@ -42,7 +42,7 @@ export interface StandingView {
 /** Who brought the evidence: this node saw both items itself, or somebody's ticket came in. */
 export type Origin = 'own' | 'told'
 
-/** What registrars and the registry's client ask and tell (wire.md §8): all synchronous, none of it waits. */
+/** What registrars and the registry's client ask and tell (protocol/README.md §8): all synchronous, none of it waits. */
 export interface RegistryEvidence {
   /** joins of this identity are dropped */
   refusesJoins(member: Eid): boolean

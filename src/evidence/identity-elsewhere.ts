@@ -31,7 +31,7 @@ export interface ElsewhereComponents {
 }
 
 /**
- * Ends the start of a copied data directory whose identity answers elsewhere (wire.md §8): before anything is served or signed, each agent's last
+ * Ends the start of a copied data directory whose identity answers elsewhere (protocol/README.md §8): before anything is served or signed, each agent's last
  * locator is looked up, and where it names a place that is not ours, that place is asked by INIT; only the holder of the key can give a NEG. Where
  * nothing is reached in {@link ELSEWHERE_MS} the node starts: the locator rule of evidence is the second line.
  * @throws RookeryError `IDENTITY_ELSEWHERE`; or the signal's reason

@@ -18,7 +18,7 @@ export interface Retirement {
 }
 
 /**
- * Which identities their owners had done with, and since when this node knows: what a rebuttal is measured by (wire.md §8). Persisted; the first
+ * Which identities their owners had done with, and since when this node knows: what a rebuttal is measured by (protocol/README.md §8). Persisted; the first
  * sights of items live as long as the process, those that came before a retirement are kept with it.
  */
 export class Retirements {

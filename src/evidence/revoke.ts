@@ -13,7 +13,7 @@ export interface RevocableSession {
 }
 
 /**
- * The peer signed two checkpoints that contradict each other (wire.md §6, REVOCATION): the ticket is built from what is held and the frame sealed,
+ * The peer signed two checkpoints that contradict each other (protocol/README.md §6, REVOCATION): the ticket is built from what is held and the frame sealed,
  * the local session and its keys are destroyed, then the frame is sent; the ticket is stored and goes to the registry whatever the peer does.
  * @param pair - 185 bytes each; `firstSeenMs`: when the earlier arrived, Unix ms
  * @returns `unproven` when they prove nothing, or this node has no agent to accuse with: the session is as it was, and is closed by its owner

@@ -10,7 +10,7 @@ import type { Random } from '../platform/random.ts'
 import { invalidKeyFile, readKeyFile, secretFromText, secretSchema, secretText, writeKeyFile } from './key-file.ts'
 
 export const AGENTS_DIR = 'agents'
-/** wire.md §1: rotated weekly, the last three kept */
+/** protocol/README.md §1: rotated weekly, the last three kept */
 export const MAILBOX_KEYS_MAX = 3
 
 export interface MailboxKey {
@@ -22,7 +22,7 @@ export interface MailboxKey {
 /** EIDs that an agent had, the first and the newest; more rotations forget the second. */
 export const FORMER_MAX = 64
 
-/** An EID that the agent gave up. Its secret stays while somebody may still know the agent by it alone, at most 24 h (wire.md §6). */
+/** An EID that the agent gave up. Its secret stays while somebody may still know the agent by it alone, at most 24 h (protocol/README.md §6). */
 export interface FormerIdentity {
   eid: Eid
   rotatedAtMs: number

@@ -20,7 +20,7 @@ const nodeKeySchema = z.object({
     .transform((text) => fromHex(text))
 })
 
-/** The node's transport identity: the libp2p host key, never derived from an EID nor the other way round (wire.md §1). */
+/** The node's transport identity: the libp2p host key, never derived from an EID nor the other way round (protocol/README.md §1). */
 export interface NodeKey {
   /** 32-byte Ed25519 seed */
   readonly seed: Uint8Array

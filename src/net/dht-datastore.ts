@@ -40,7 +40,7 @@ export interface DhtDatastoreComponents {
 }
 
 /**
- * What kad-dht reads and writes, with the rules that it lacks (wire.md §3): a value is checked again whoever brings it, one that loses
+ * What kad-dht reads and writes, with the rules that it lacks (protocol/README.md §3): a value is checked again whoever brings it, one that loses
  * against the live value held is refused, an expired one is not read, and the whole is bounded.
  */
 export class DhtDatastore extends BaseDatastore {

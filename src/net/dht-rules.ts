@@ -1,15 +1,15 @@
 import { RookeryError } from '../errors.ts'
 
-/** The first parts of a DHT key that this network knows (wire.md §3); a holder refuses every other. */
+/** The first parts of a DHT key that this network knows (protocol/README.md §3); a holder refuses every other. */
 export const DHT_NAMESPACES = ['eid', 'ds', 'dsj', 'gp', 'mail'] as const
 export type DhtNamespace = (typeof DHT_NAMESPACES)[number]
 
 /** The longest key is `/dsj/` and two hashes. */
 export const DHT_KEY_BYTES_MAX = 80
-/** wire.md §3: 1,792 with the envelope. Longer values are refused before anything looks into them. */
+/** protocol/README.md §3: 1,792 with the envelope. Longer values are refused before anything looks into them. */
 export const DHT_VALUE_BYTES_MAX = 1_792
 
-/** What a holder and a reader ask about a value; wire.md §3 has the rules, one set for put and get. */
+/** What a holder and a reader ask about a value; protocol/README.md §3 has the rules, one set for put and get. */
 export interface DhtRules {
   /** Throws unless `value` may stand at `key` now: envelope, namespace, key, signer, signature, times, sizes. */
   validate(key: Uint8Array, value: Uint8Array, nowMs: number): void

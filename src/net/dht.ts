@@ -29,7 +29,7 @@ export interface KadDhtComponents {
   addresses(): string[]
 }
 
-/** {@link Dht} over kad-dht, by its single RPCs (wire.md §3). */
+/** {@link Dht} over kad-dht, by its single RPCs (protocol/README.md §3). */
 export class KademliaDht implements Dht {
   readonly #c: KadDhtComponents
 

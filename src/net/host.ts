@@ -42,7 +42,7 @@ export interface Host {
   stop(): Promise<void>
 }
 
-/** The part of Kademlia that we use: what kad-dht's own put and get do not promise, wire.md §3 says how to get. */
+/** The part of Kademlia that we use: what kad-dht's own put and get do not promise, protocol/README.md §3 says how to get. */
 export interface Dht {
   /** The peers closest to `key` that the network knows, nearest first, ourselves included where we belong. */
   closestPeers(key: Uint8Array, options?: { signal?: AbortSignal; countMax?: number }): Promise<FoundPeer[]>

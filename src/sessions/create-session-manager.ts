@@ -562,7 +562,7 @@ class Sessions implements RunningSessionManager {
       try {
         return await theirs.session
       } catch {
-        // the peer held on to a session that we no longer have: after 10 s it lets it go (wire.md §6, "Both open or resume at once")
+        // the peer held on to a session that we no longer have: after 10 s it lets it go (protocol/README.md §6, "Both open or resume at once")
         return await this.#exchange(from, to, what, deadline)
       }
     } finally {
@@ -590,7 +590,7 @@ class Sessions implements RunningSessionManager {
     return { session: coming.promise, dispose }
   }
 
-  /** As the agent is now; a session whose peer may not know that yet is tried under the older EIDs next (wire.md §6). */
+  /** As the agent is now; a session whose peer may not know that yet is tried under the older EIDs next (protocol/README.md §6). */
   async #exchange(from: LocalAgent, to: Eid, what: Purpose, deadline: Deadline): Promise<DurableSession> {
     const { held } = what
     let failure: unknown
@@ -1037,7 +1037,7 @@ function purposeOf({ record }: DurableSession): ResumePurpose {
 }
 
 /**
- * A frame that was malformed or late during the handshake is answered CLOSE (wire.md §6, States). The end takes the place of a reset, which would
+ * A frame that was malformed or late during the handshake is answered CLOSE (protocol/README.md §6, States). The end takes the place of a reset, which would
  * overtake it on QUIC; what the peer still sends is refused at once.
  */
 async function turnAway(stream: ByteStream, error: unknown): Promise<void> {

@@ -86,7 +86,7 @@ export interface DurableSessionInit {
   evidence: SessionEvidence | undefined
 }
 
-/** A {@link Session} that outlives its connections and its processes: the journal and what it holds of the peer are on disk (wire.md §6). */
+/** A {@link Session} that outlives its connections and its processes: the journal and what it holds of the peer are on disk (protocol/README.md §6). */
 export class DurableSession implements Session, EpochOwner {
   readonly local: LocalAgent
   readonly id: string

@@ -9,7 +9,7 @@ export interface BudgetInit {
 
 /**
  * A token bucket of handshakes. One bounds what the node computes in all, so that a flood of INITs takes a bounded share of the processor
- * (wire.md §6, Busy); one for each source bounds what one PeerId or one network takes of it.
+ * (protocol/README.md §6, Busy); one for each source bounds what one PeerId or one network takes of it.
  */
 export class HandshakeBudget {
   readonly #perSecond: number

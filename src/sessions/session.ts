@@ -11,7 +11,7 @@ import type { Tombstone } from './session-store.ts'
 /** A transaction or live item as the peer sent it. */
 export interface Inbound {
   channel: number
-  /** wire.md §6, Kinds: below 0x80 durable */
+  /** protocol/README.md §6, Kinds: below 0x80 durable */
   kind: number
   payload: Uint8Array
   /**
@@ -73,7 +73,7 @@ export type SessionEvent = { session: SessionInfo } & (
 /** The state that takes the place of what the journal no longer holds, for a peer that lost it. At most 16 MiB. */
 export type SnapshotSource = (session: Session) => Promise<Uint8Array>
 
-/** A Persistent State Session (wire.md §6) between one of our agents and a remote one. */
+/** A Persistent State Session (protocol/README.md §6) between one of our agents and a remote one. */
 export interface Session {
   readonly local: LocalAgent
   /** changes when the peer rotates */

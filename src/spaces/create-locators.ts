@@ -333,7 +333,7 @@ class NodeLocators implements Locators {
   }
 
   /**
-   * Publishes nothing: a tombstone is for good for its EID (wire.md §3), and the record as it stands still tells senders the mailbox key
+   * Publishes nothing: a tombstone is for good for its EID (protocol/README.md §3), and the record as it stands still tells senders the mailbox key
    * and mode with which they can leave something until it expires.
    */
   async stop(): Promise<void> {

@@ -135,7 +135,7 @@ class NodeSpaces implements Spaces {
       .sort((a, b) => b.payload.ver - a.payload.ver || b.payload.seq - a.payload.seq)[0]
   }
 
-  /** Marks the old version gone with a pointer to the new one; the old record goes out first (wire.md §3, G-22). */
+  /** Marks the old version gone with a pointer to the new one; the old record goes out first (protocol/README.md §3, G-22). */
   async #supersede(older: AnnounceRecord, curator: LocalAgent, next: SpaceLink, options: PublishOptions): Promise<void> {
     const { own, crypto } = this.#c
     const { ns, topic, ver } = older.payload

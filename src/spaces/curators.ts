@@ -19,7 +19,7 @@ export type CuratorChoice =
 const HANDOVERS_MAX = 8
 
 /**
- * Whom to follow (wire.md §3): the pinned curator, else the one remembered, both along `next`/`prev` pairs; else the only one alive; else
+ * Whom to follow (protocol/README.md §3): the pinned curator, else the one remembered, both along `next`/`prev` pairs; else the only one alive; else
  * the one that most replicas hold, told as contested.
  * @param candidates - the verified announcements of one DS_ID, one a curator, tombstones too
  */
@@ -62,7 +62,7 @@ function moved(candidates: readonly Candidate[]): { moved?: { curator: Eid; vers
 /** Spaces whose curator is kept; at the bound new ones are not remembered, and are chosen afresh each time. */
 const REMEMBERED_MAX = 10_000
 
-/** The first curator that this node accepted for each space, on disk (wire.md §3). */
+/** The first curator that this node accepted for each space, on disk (protocol/README.md §3). */
 export class CuratorMemory {
   readonly #store: Store
   readonly #table: Table<string>

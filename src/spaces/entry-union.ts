@@ -6,7 +6,7 @@ import { ProtocolError } from '../../protocol/errors.ts'
 import type { RegistryEvidence } from '../evidence/evidence.ts'
 import type { PeerAddress } from '../net/host.ts'
 
-/** A registrar may hold this many entries under one key, whatever it claims (wire.md §4). */
+/** A registrar may hold this many entries under one key, whatever it claims (protocol/README.md §4). */
 export const ENTRIES_MAX = 10_000
 
 export interface ListQuery {

@@ -53,7 +53,7 @@ export class OwnSpaceSigner {
     return own.joinOf(space.name, buildRecord(crypto, joinType, payload, agent.signer), space.shards)
   }
 
-  /** @param next - the version that follows (wire.md §3) */
+  /** @param next - the version that follows (protocol/README.md §3) */
   async announceGone(
     id: string,
     agent: LocalAgent,

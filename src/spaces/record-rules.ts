@@ -10,7 +10,7 @@ import type { RecordEvidence } from '../evidence/evidence.ts'
 import type { DhtRules } from '../net/dht-rules.ts'
 
 /**
- * What may stand in the DHT and who wins a key: the records of wire.md §3, on put and on get, on every node.
+ * What may stand in the DHT and who wins a key: the records of protocol/README.md §3, on put and on get, on every node.
  * @param evidence - hears of locators that pass, and of two records that contradict each other
  */
 export function recordRules(crypto: CryptoProvider, evidence?: RecordEvidence): DhtRules {

@@ -46,7 +46,7 @@ const JITTER = 0.1
 
 /**
  * Keeps records alive: signed anew at half of their TTL, the same bytes put again at a quarter, up to a tenth earlier by chance; after a
- * partial put after one minute, then two, four and so on up to the quarter (wire.md §3, G-28).
+ * partial put after one minute, then two, four and so on up to the quarter (protocol/README.md §3, G-28).
  */
 export class Refresher {
   readonly #clock: Clock

@@ -31,7 +31,7 @@ import { REGISTRY_DEADLINE_MS } from './registry-service.ts'
 import type { RegistryStore } from './registry-store.ts'
 
 export interface RegistryClientInit {
-  /** registrars of a key (wire.md §4); the simulator's profile has fewer */
+  /** registrars of a key (protocol/README.md §4); the simulator's profile has fewer */
   registrarsMax?: number
   /** answers that make a listing complete */
   readersMin?: number

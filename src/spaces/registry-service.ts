@@ -15,7 +15,7 @@ import type { Clock } from '../platform/clock.ts'
 import { withDeadline } from './deadline.ts'
 import type { Publisher, RegistryStore } from './registry-store.ts'
 
-/** One exchange, from the first byte to the last (wire.md §4). */
+/** One exchange, from the first byte to the last (protocol/README.md §4). */
 export const REGISTRY_DEADLINE_MS = 10_000
 /** Exchanges that this node serves at once; the host refuses further streams. */
 export const REGISTRY_INBOUND_STREAMS_MAX = 64

@@ -45,7 +45,7 @@ export interface RegistryStoreInit {
   /** how many peers nearer to the key the routing table holds; from `closerMax` on a PUT is answered `invalid` */
   closerKnown?: (key: Uint8Array, max: number) => number
   closerMax?: number
-  /** whose joins are dropped, and who hears of tickets and contradictions that come in (wire.md §8) */
+  /** whose joins are dropped, and who hears of tickets and contradictions that come in (protocol/README.md §8) */
   evidence?: RegistryEvidence
 }
 
@@ -65,7 +65,7 @@ export interface RegistryStore {
 /** r: record, e: exp, n: number, g: gone, c: curator, t: tags */
 type Row = { r: Uint8Array; e: number; n: number; g: boolean; c: Uint8Array; t: string[] }
 
-/** The sets that this node keeps as a registrar, in the store, within the bounds of wire.md §4. */
+/** The sets that this node keeps as a registrar, in the store, within the bounds of protocol/README.md §4. */
 export async function openRegistryStore(
   components: { store: Store; clock: Clock; crypto: CryptoProvider; logger: Logger },
   init: RegistryStoreInit = {}
@@ -171,7 +171,7 @@ class LevelRegistryStore implements RegistryStore {
     })
   }
 
-  /** Two announcements of one curator, space and number are evidence; two joins are not (wire.md §8). */
+  /** Two announcements of one curator, space and number are evidence; two joins are not (protocol/README.md §8). */
   #contradicts(entry: RegistryEntry, held: Uint8Array): void {
     if (entry.set !== 'announcements' && entry.set !== 'children') return
     const { record } = entry

@@ -19,7 +19,7 @@ export interface RegistryStats {
   refused: Record<string, number>
 }
 
-/** The registry as the rest of the node uses it: the sets kept here, their service, and the client (wire.md §4). */
+/** The registry as the rest of the node uses it: the sets kept here, their service, and the client (protocol/README.md §4). */
 export interface Registry extends RegistryClient {
   stats(): RegistryStats
 }

@@ -5,7 +5,7 @@ import { KeyLock } from './key-lock.ts'
 
 /**
  * The last `gen` or `seq` that this node used for each signer, kind and key. A number is on disk, synced, before anything is signed with it
- * (wire.md §3), so that neither a crash nor a second caller uses one twice.
+ * (protocol/README.md §3), so that neither a crash nor a second caller uses one twice.
  */
 export class SequenceBook {
   readonly #store: Store

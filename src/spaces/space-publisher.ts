@@ -19,7 +19,7 @@ export interface Published {
   seen: number
 }
 
-/** Puts our records where they belong: the DHT key and the sets of wire.md §3 and §4. */
+/** Puts our records where they belong: the DHT key and the sets of protocol/README.md §3 and §4. */
 export interface SpacePublisher {
   publish(space: OwnSpace, options?: RequestOptions): Promise<Published>
   /** The highest number of this signer under its DHT key, -1 for none; asked, with the next, before the first signature of a run. */

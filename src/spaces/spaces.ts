@@ -54,7 +54,7 @@ export interface PublishOptions {
   onProgress?: (text: string) => void
 }
 
-/** Discovery spaces: announce, join, find, leave (wire.md §2–§4). Joined and announced spaces are kept on disk and refreshed while the node runs. */
+/** Discovery spaces: announce, join, find, leave (protocol/README.md §2–§4). Joined and announced spaces are kept on disk and refreshed while the node runs. */
 export interface Spaces {
   announce(
     input: { name: string; curator: LocalAgent; description?: string; seeds?: string[] },
@@ -89,7 +89,7 @@ export interface LocatorView {
   expiresAtMs: number
 }
 
-/** Signed locators of agents in the DHT (wire.md §3). */
+/** Signed locators of agents in the DHT (protocol/README.md §3). */
 export interface Locators {
   /** Signs and stores a new generation for the agent as it is now; refreshed while the node runs. */
   publish(agent: LocalAgent, options?: PublishOptions): Promise<LocatorView>

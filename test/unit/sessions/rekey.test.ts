@@ -78,7 +78,7 @@ describe('[PSS-21] traffic keys of a session that was taken up', () => {
     expect(pair.b.delivered.map((one) => one.text)).toEqual(['early', 'late'])
   })
 
-  it('are bounded as wire.md says', () => {
+  it('are bounded as protocol/README.md says', () => {
     expect(REKEY_LIMITS).toEqual({ recordsMax: 2 ** 20, bytesMax: 2 ** 30, ageMsMax: 3_600_000 })
   })
 })
