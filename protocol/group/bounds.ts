@@ -36,5 +36,7 @@ export const WANT_TIMEOUT_MS = 5_000
 export const WANT_TIMEOUT_MAX_MS = 60_000
 /** Ops that one request asks for. */
 export const WANT_OPS_MAX = 512
+/** A member that restarted waits so long after the last of its own earlier ops came back, then goes on from them. */
+export const RECOVERY_MS = 2_000
 /** Who is not the owner passes a new key on when a peer still lacks it after this. */
 export const KEY_RELAY_MS = 1_000

@@ -23,11 +23,6 @@ export function encodeGroupKey({ statement, dgk }: GroupKey): Uint8Array {
     .finish()
 }
 
-/** The group that an item 0x05, 0x08, 0x89 or 0x8a speaks of. @throws ProtocolError `TRUNCATED` */
-export function gidOf(payload: Uint8Array): Uint8Array {
-  return new Reader(payload).bytes(GID_BYTES, 'gid')
-}
-
 /**
  * Reads an item 0x05: the statement's signature is checked, and that the key is the one that the statement names. Needs no trust in who sent it.
  * @returns copies

@@ -4,6 +4,8 @@ import { type Eid, eid } from '../identity/eid.ts'
 import { GID_BYTES, READY_VECTOR_ENTRIES_MAX, RUN_BYTES, VECTOR_ENTRIES_MAX, WANT_OPS_MAX } from './bounds.ts'
 
 const RUN_ENTRY_BYTES = 32 + RUN_BYTES + 8 + 32
+/** First byte of a live message on the groups' channel. */
+export const GROUP_LIVE = { vector: 0x01, want: 0x02 } as const
 
 /** How far somebody holds one run: its first n ops, and the chain after them. */
 export interface RunPoint {
@@ -35,7 +37,7 @@ export function decodeReadyRuns(bytes: Uint8Array): ReadyRun[] {
   return runs
 }
 
-/** Item 0x89: where a member stands in one group. It takes the place of what it said before. */
+/** A live message: where a member stands in one group. It takes the place of what it said before. */
 export interface GroupVector {
   readonly gid: Uint8Array
   /** of the newest statement that it holds; 0: it holds none, and may be told */
@@ -45,17 +47,22 @@ export interface GroupVector {
   readonly runs: readonly RunPoint[]
 }
 
-/** gid 16 ‖ u32 epoch ‖ u32 keys ‖ u8 count ‖ (writer 32 ‖ run 16 ‖ n u64 ‖ g_n 32)* */
+/** 0x01 ‖ gid 16 ‖ u32 epoch ‖ u32 keys ‖ u8 count ‖ (writer 32 ‖ run 16 ‖ n u64 ‖ g_n 32)* */
 export function encodeGroupVector({ gid, epoch, keys, runs }: GroupVector): Uint8Array {
   if (runs.length > VECTOR_ENTRIES_MAX) throw new RangeError(`${runs.length} runs in a vector`)
-  const writer = new Writer(GID_BYTES + 9 + runs.length * RUN_ENTRY_BYTES).bytes(gid).u32(epoch).u32(keys).u8(runs.length)
+  const writer = new Writer(GID_BYTES + 10 + runs.length * RUN_ENTRY_BYTES)
+    .u8(GROUP_LIVE.vector)
+    .bytes(gid)
+    .u32(epoch)
+    .u32(keys)
+    .u8(runs.length)
   for (const point of runs) writePoint(writer, point)
   return writer.finish()
 }
 
-/** @returns views. @throws ProtocolError `TRUNCATED`, `RANGE` (count, n 0), `TRAILING_BYTES` */
+/** @returns views. @throws ProtocolError `TRUNCATED`, `RANGE` (type, count, n 0), `TRAILING_BYTES` */
 export function decodeGroupVector(bytes: Uint8Array): GroupVector {
-  const reader = new Reader(bytes)
+  const reader = typed(bytes, GROUP_LIVE.vector)
   const gid = reader.bytes(GID_BYTES, 'gid')
   const epoch = reader.u32('epoch')
   const keys = reader.u32('keys')
@@ -68,7 +75,7 @@ export function decodeGroupVector(bytes: Uint8Array): GroupVector {
   return { gid, epoch, keys, runs }
 }
 
-/** Item 0x8a: asks for `count` ops of a run from number `from` on. */
+/** A live message: asks for `count` ops of a run from number `from` on. */
 export interface GroupWant {
   readonly gid: Uint8Array
   readonly writer: Eid
@@ -77,14 +84,14 @@ export interface GroupWant {
   readonly count: number
 }
 
-/** gid 16 ‖ writer 32 ‖ run 16 ‖ from u64 ‖ count u16 */
+/** 0x02 ‖ gid 16 ‖ writer 32 ‖ run 16 ‖ from u64 ‖ count u16 */
 export function encodeGroupWant({ gid, writer, run, from, count }: GroupWant): Uint8Array {
-  return new Writer(GID_BYTES + 32 + RUN_BYTES + 10).bytes(gid).bytes(writer).bytes(run).u64(from).u16(count).finish()
+  return new Writer(GID_BYTES + 32 + RUN_BYTES + 11).u8(GROUP_LIVE.want).bytes(gid).bytes(writer).bytes(run).u64(from).u16(count).finish()
 }
 
-/** @returns views. @throws ProtocolError `TRUNCATED`, `RANGE` (from 0, count 0 or above 512), `TRAILING_BYTES` */
+/** @returns views. @throws ProtocolError `TRUNCATED`, `RANGE` (type, from 0, count 0 or above 512), `TRAILING_BYTES` */
 export function decodeGroupWant(bytes: Uint8Array): GroupWant {
-  const reader = new Reader(bytes)
+  const reader = typed(bytes, GROUP_LIVE.want)
   const want = {
     gid: reader.bytes(GID_BYTES, 'gid'),
     writer: eid(reader.bytes(32, 'writer')),
@@ -98,6 +105,13 @@ export function decodeGroupWant(bytes: Uint8Array): GroupWant {
     throw new ProtocolError('RANGE', `${want.count} ops are asked for at once, at most ${WANT_OPS_MAX}`, { field: 'group-want.count' })
   }
   return want
+}
+
+function typed(bytes: Uint8Array, type: number): Reader {
+  const reader = new Reader(bytes)
+  const found = reader.u8('type')
+  if (found !== type) throw new ProtocolError('RANGE', `a live message of groups has type ${found}, not ${type}`, { field: 'type' })
+  return reader
 }
 
 function writePoint(writer: Writer, { writer: who, run, n, gn }: RunPoint): void {

@@ -7,7 +7,7 @@ import { type Eid, type EidHex, eid, eidHex } from '../identity/eid.ts'
 import { ITEM_KINDS } from '../session/items.ts'
 import type { EseBatch } from '../state/batch.ts'
 import type { EseDelta, EseMap } from '../state/map.ts'
-import { KEY_RELAY_MS, RUNS_SUPERSEDED_KEPT, SNAPSHOT_AFTER_EPOCHS, VECTOR_DELAY_MS, VECTOR_PERIOD_MS } from './bounds.ts'
+import { KEY_RELAY_MS, RECOVERY_MS, RUNS_SUPERSEDED_KEPT, SNAPSHOT_AFTER_EPOCHS, VECTOR_DELAY_MS, VECTOR_PERIOD_MS } from './bounds.ts'
 import { EpochKeys } from './epoch-keys.ts'
 import { encodeGroupKey, type GroupKey } from './group-key.ts'
 import { isSigned, type RawGroupOp } from './group-op.ts'
@@ -33,7 +33,7 @@ export type GroupEvent =
   /** a writer broke the rules, and is followed no further in this run */
   | { kind: 'fault'; writer: Eid; error: ProtocolError }
 
-/** An item for a peer; `groupKey` and `groupOp` are transactions, the others control items. */
+/** An item for a peer, on the groups' channel: 0x05 and 0x08 are transactions, vectors and requests live messages. */
 export interface GroupItem {
   readonly kind: number
   readonly payload: Uint8Array
@@ -47,6 +47,8 @@ export interface GroupMemberInit {
   first: GroupKey
   /** random at every process start, never stored: 16 bytes, others at each call */
   newRun: () => Uint8Array
+  /** wall clock of the process start, in any case higher than at every earlier start of this member */
+  startedMs: number
 }
 
 interface Writer {
@@ -71,6 +73,7 @@ export class GroupMember {
   readonly #crypto: CryptoProvider
   readonly #signer: Signer
   readonly #newRun: () => Uint8Array
+  readonly #startedMs: number
   readonly #keys: EpochKeys
   /** by EID; as many as the statement names */
   readonly #writers = new Map<EidHex, Writer>()
@@ -78,14 +81,17 @@ export class GroupMember {
   readonly #peers = new Map<EidHex, PeerView>()
   readonly #pulls: Pulls
   #own: WriterRun | undefined
+  /** what the others hold of an earlier start stood still since then */
+  #recoveringMs: number | undefined
   #owner: Eid
   #planAtMs: number | undefined
   #removed = false
   /** taken by the caller after every call */
   #events: GroupEvent[] = []
 
-  constructor({ crypto, signer, first, newRun }: GroupMemberInit) {
+  constructor({ crypto, signer, first, newRun, startedMs }: GroupMemberInit) {
     this.#crypto = crypto
+    this.#startedMs = startedMs
     this.#signer = signer
     this.#newRun = newRun
     this.self = eid(signer.publicKey.slice())
@@ -283,29 +289,38 @@ export class GroupMember {
 
   /**
    * Changes the own state, all of the batch or nothing. The first one begins a run, with what is known of an earlier one.
-   * @param startedMs - wall clock, higher than at any earlier start of this member
    * @throws ProtocolError `OUT_OF_ORDER` where {@link canWrite} is not `yes`; those of {@link WriterRun.write}
    */
-  write(batch: EseBatch, { startedMs, nowMs }: { startedMs: number; nowMs: number }): EseDelta {
+  write(batch: EseBatch, nowMs: number): EseDelta {
     if (this.canWrite !== 'yes') throw new ProtocolError('OUT_OF_ORDER', `this member cannot write: ${this.canWrite}`, { field: 'group' })
     const { epoch } = this.statement
-    const own = this.#own ?? this.#begin(startedMs)
+    const own = this.#own ?? this.#begin()
     const delta = own.write(this.#signer, epoch, this.#sealer(own), batch)
     if (own.isSnapshotDue) own.snapshot(this.#signer, epoch, this.#sealer(own))
     this.#changed(nowMs)
     return delta
   }
 
-  #begin(startedMs: number): WriterRun {
+  #begin(): WriterRun {
     const writer = this.#writers.get(eidHex(this.self)) as Writer
     const before = writer.run
-    const started = Math.max(startedMs, (before?.started ?? 0) + 1)
+    const started = Math.max(this.#startedMs, (before?.started ?? 0) + 1)
     const own = WriterRun.own(this.#crypto, { gid: this.gid, writer: this.self, run: this.#newRun(), started })
     own.snapshot(this.#signer, this.statement.epoch, this.#sealer(own), before?.state)
     if (before !== undefined) this.#supersede(writer, before)
     writer.run = own
     this.#own = own
+    this.#recoveringMs = undefined
     return own
+  }
+
+  /** The own state has come back from the others: it goes on as a run of this start, so that members who are new since can read it. */
+  #goOn(nowMs: number): void {
+    const recovered = this.#own === undefined ? this.#writers.get(eidHex(this.self))?.run : undefined
+    if (recovered === undefined || this.#recoveringMs === undefined || nowMs < this.#recoveringMs + RECOVERY_MS) return
+    if (!this.#keys.canSeal || recovered.applied < recovered.n) return
+    this.#begin()
+    this.#changed(nowMs)
   }
 
   #supersede(writer: Writer, run: WriterRun): void {
@@ -334,6 +349,7 @@ export class GroupMember {
     if (!isSigned(this.#crypto, op)) return 'passed-over'
     const taken = isSame ? this.#takeNext(peer, writer, op) : this.#takeStart(writer, op)
     if (!taken) return 'passed-over'
+    if (equals(op.writer, this.self)) this.#recoveringMs = nowMs
     this.#catchUp(writer)
     this.#changed(nowMs)
     return 'taken'
@@ -344,7 +360,8 @@ export class GroupMember {
     const before = run.n
     const outcome = run.take(op, this.#sealer(run))
     if (outcome === 'taken') {
-      if (op.n > before + 1n) this.#events.push({ kind: 'changed', writer: writer.eid, delta: { cleared: true, keys: [...run.state.keys()] } })
+      if (op.n > before + 1n)
+        this.#events.push({ kind: 'changed', writer: writer.eid, delta: { cleared: true, keys: [...run.state.keys()] } })
       return true
     }
     if (outcome === 'broken') this.#askFor(peer, run, op.n - 1n)
@@ -402,7 +419,7 @@ export class GroupMember {
 
   // ── vectors and requests ──
 
-  /** An item 0x89, read. */
+  /** A peer's vector, read. */
   takeVector(peer: Eid, vector: GroupVector, nowMs: number): void {
     const view = this.#peers.get(eidHex(peer))
     if (this.#removed || view === undefined) return
@@ -428,7 +445,7 @@ export class GroupMember {
     view.wants.push({ gid: this.gid, writer, run, from: n, count: 1 })
   }
 
-  /** An item 0x8a, read: what is held goes out with the next {@link outbox}. */
+  /** A peer's request, read: what is held goes out with the next {@link outbox}. */
   takeWant(peer: Eid, { writer, run, from, count }: GroupWant): void {
     const view = this.#peers.get(eidHex(peer))
     const held = this.#writers.get(eidHex(writer))?.run
@@ -476,7 +493,9 @@ export class GroupMember {
 
   /** Does what has become due. */
   tick(nowMs: number): void {
-    if (this.#removed || this.#planAtMs === undefined || nowMs < this.#planAtMs) return
+    if (this.#removed) return
+    this.#goOn(nowMs)
+    if (this.#planAtMs === undefined || nowMs < this.#planAtMs) return
     const { ask, wakeAtMs } = this.#pulls.plan(this.#lacks(), nowMs)
     this.#planAtMs = wakeAtMs
     for (const { peer, point, from, count } of ask) {
@@ -487,6 +506,7 @@ export class GroupMember {
   /** When {@link tick} and {@link outbox} have something to do though nothing comes; undefined: never. */
   get wakeAtMs(): number | undefined {
     let at = this.#planAtMs
+    if (this.#recoveringMs !== undefined) at = Math.min(at ?? Number.POSITIVE_INFINITY, this.#recoveringMs + RECOVERY_MS)
     for (const { wakeAtMs } of this.#peers.values()) if (wakeAtMs !== undefined) at = Math.min(at ?? wakeAtMs, wakeAtMs)
     return at
   }
@@ -516,10 +536,10 @@ export class GroupMember {
     }
     if (view.vectorDueAtMs !== undefined && nowMs >= view.vectorDueAtMs) {
       const vector = this.#encodedVector()
-      if (view.vectorSent(vector, nowMs + VECTOR_PERIOD_MS) && !add(ITEM_KINDS.groupVector, vector)) return items
+      if (view.vectorSent(vector, nowMs + VECTOR_PERIOD_MS) && !add(ITEM_KINDS.live, vector)) return items
     }
     for (let want = view.wants.shift(); want !== undefined; want = view.wants.shift()) {
-      if (!add(ITEM_KINDS.groupWant, encodeGroupWant(want))) return items
+      if (!add(ITEM_KINDS.live, encodeGroupWant(want))) return items
     }
     this.#outOps(view, add)
     return items

@@ -8,13 +8,11 @@ const SNAPSHOT_HEAD_BYTES = 9
 /** What an op says once it is opened. */
 export type OpBody =
   /** the writer's whole state; every run begins with one. Of two runs of a writer the one with the higher `started` counts */
-  | { kind: 'snapshot'; started: number; state: Uint8Array }
-  | { kind: 'change'; op: Uint8Array }
+  { kind: 'snapshot'; started: number; state: Uint8Array } | { kind: 'change'; op: Uint8Array }
 
 /** 0x01 ‖ started u64 (Unix ms of the process start, raised above an earlier run's) ‖ state, or 0x02 ‖ ESE op */
 export function encodeOpBody(body: OpBody): Uint8Array {
-  if (body.kind === 'change')
-    return new Writer(1 + body.op.length).u8(CHANGE).bytes(body.op).finish()
+  if (body.kind === 'change') return new Writer(1 + body.op.length).u8(CHANGE).bytes(body.op).finish()
   return new Writer(SNAPSHOT_HEAD_BYTES + body.state.length).u8(SNAPSHOT).u64(BigInt(body.started)).bytes(body.state).finish()
 }
 

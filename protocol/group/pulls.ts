@@ -42,7 +42,10 @@ export class Pulls {
   }
 
   /** Requests to send now. `wakeAtMs`: when to plan again though nothing came. */
-  plan(lacks: ReadonlyMap<string, Lack>, nowMs: number): { ask: { peer: PeerView; point: RunPoint; from: bigint; count: number }[]; wakeAtMs: number | undefined } {
+  plan(
+    lacks: ReadonlyMap<string, Lack>,
+    nowMs: number
+  ): { ask: { peer: PeerView; point: RunPoint; from: bigint; count: number }[]; wakeAtMs: number | undefined } {
     for (const map of [this.#asked, this.#still, this.#tries]) for (const run of map.keys()) if (!lacks.has(run)) map.delete(run)
     const ask: { peer: PeerView; point: RunPoint; from: bigint; count: number }[] = []
     let wakeAtMs: number | undefined
