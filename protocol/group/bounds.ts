@@ -36,6 +36,8 @@ export const WANT_TIMEOUT_MS = 5_000
 export const WANT_TIMEOUT_MAX_MS = 60_000
 /** Ops that one request asks for. */
 export const WANT_OPS_MAX = 512
+/** A key that a peer does not take is offered again after 5 s, 10 s … up to this: an invitation may be refused. */
+export const KEY_AGAIN_MAX_MS = 600_000
 /** A member that restarted waits so long after the last of its own earlier ops came back, then goes on from them. */
 export const RECOVERY_MS = 2_000
 /** Who is not the owner passes a new key on when a peer still lacks it after this. */

@@ -225,12 +225,11 @@ export class GroupMember {
   }
 
   #offerKeys(view: PeerView, atMs: number): void {
-    if (!view.hasSpoken) return
     if (!this.#isMember(view.eid)) {
       if (view.epoch > 0 && view.epoch < this.statement.epoch) view.noticeDue(atMs)
       return
     }
-    view.keysLacked(this.#keys.lackedBy(view.eid, view), atMs)
+    if (view.hasSpoken) view.keysLacked(this.#keys.lackedBy(view.eid, view), atMs)
   }
 
   #setWriters({ members }: SignedStatement): void {
@@ -251,12 +250,13 @@ export class GroupMember {
     }
   }
 
-  /** Publishes the own state again where that is asked for, or due. */
+  /** Publishes the own state again for members who are new since it was, and where the log reaches back far. */
   #republish(): void {
-    const { epoch, snapshot } = this.statement
+    const { epoch, members } = this.statement
     const own = this.#own
     if (own === undefined || own.n === 0n || !this.#keys.canSeal) return
-    if (!snapshot && own.firstEpoch > epoch - SNAPSHOT_AFTER_EPOCHS && !own.isSnapshotDue) return
+    const isLacked = members.some(({ since, history }) => history === 'snapshot' && since > own.firstEpoch)
+    if (!isLacked && own.firstEpoch > epoch - SNAPSHOT_AFTER_EPOCHS && !own.isSnapshotDue) return
     own.snapshot(this.#signer, epoch, this.#sealer(own))
   }
 
@@ -316,9 +316,10 @@ export class GroupMember {
 
   /** The own state has come back from the others: it goes on as a run of this start, so that members who are new since can read it. */
   #goOn(nowMs: number): void {
+    if (this.#recoveringMs === undefined || nowMs < this.#recoveringMs + RECOVERY_MS) return
     const recovered = this.#own === undefined ? this.#writers.get(eidHex(this.self))?.run : undefined
-    if (recovered === undefined || this.#recoveringMs === undefined || nowMs < this.#recoveringMs + RECOVERY_MS) return
-    if (!this.#keys.canSeal || recovered.applied < recovered.n) return
+    this.#recoveringMs = recovered === undefined ? undefined : nowMs
+    if (recovered === undefined || !this.#keys.canSeal || recovered.applied < recovered.n) return
     this.#begin()
     this.#changed(nowMs)
   }
@@ -425,7 +426,10 @@ export class GroupMember {
     if (this.#removed || view === undefined) return
     view.heard(vector)
     this.#offerKeys(view, equals(this.self, this.#owner) || view.epoch === 0 ? nowMs : nowMs + KEY_RELAY_MS)
-    if (!this.#isMember(peer)) return
+    if (!this.#isMember(peer)) {
+      view.asksEpoch = vector.epoch > this.statement.epoch
+      return
+    }
     for (const point of view.runs.values()) this.#compare(view, point)
     this.#plan(nowMs)
   }
@@ -527,6 +531,8 @@ export class GroupMember {
     }
     if (!this.#isMember(peer)) {
       if (view.takeNotice(nowMs)) add(ITEM_KINDS.groupKey, encodeGroupKey({ statement: this.statement, dgk: undefined }))
+      // it may know a newer statement, in which it is a member: then it has to learn that we lack it, and nothing else
+      if (view.asksEpoch) add(ITEM_KINDS.live, this.#encodedVector('epoch'))
       view.becameStranger()
       return items
     }
@@ -535,7 +541,7 @@ export class GroupMember {
       if (key !== undefined && !add(ITEM_KINDS.groupKey, encodeGroupKey(key))) return items
     }
     if (view.vectorDueAtMs !== undefined && nowMs >= view.vectorDueAtMs) {
-      const vector = this.#encodedVector()
+      const vector = this.#encodedVector('runs')
       if (view.vectorSent(vector, nowMs + VECTOR_PERIOD_MS) && !add(ITEM_KINDS.live, vector)) return items
     }
     for (let want = view.wants.shift(); want !== undefined; want = view.wants.shift()) {
@@ -579,8 +585,9 @@ export class GroupMember {
     return undefined
   }
 
-  #encodedVector(): Uint8Array {
-    return encodeGroupVector({ gid: this.gid, epoch: this.statement.epoch, keys: this.#keys.bitmap, runs: this.runsHeld() })
+  #encodedVector(form: 'runs' | 'epoch'): Uint8Array {
+    const { gid } = this
+    return encodeGroupVector({ gid, epoch: this.statement.epoch, keys: this.#keys.bitmap, runs: form === 'runs' ? this.runsHeld() : [] })
   }
 
   /** How far every run is held: what READY and vectors tell. */

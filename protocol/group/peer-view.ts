@@ -1,6 +1,6 @@
 import { equals, toHex } from '../bytes.ts'
 import { type Eid, type EidHex, eidHex } from '../identity/eid.ts'
-import { VECTOR_ENTRIES_MAX, WANT_TIMEOUT_MS } from './bounds.ts'
+import { KEY_AGAIN_MAX_MS, VECTOR_ENTRIES_MAX, WANT_TIMEOUT_MS } from './bounds.ts'
 import type { GroupVector, GroupWant, RunPoint } from './group-vector.ts'
 
 /** Ops of one run that go to a peer: what it asked for. */
@@ -22,11 +22,13 @@ export class PeerView {
   #vectorSent: Uint8Array | undefined
   /** epochs whose keys go to it, and from when on */
   readonly #keysDue = new Map<number, number>()
-  /** epochs whose keys went to it, and when; as many as are held */
-  readonly #keysSent = new Map<number, number>()
+  /** epochs whose keys went to it and that it lacks all the same, until when it has time to say otherwise; as many as are held */
+  readonly #keysSent = new Map<number, { patienceMs: number; untilMs: number }>()
   /** it is to learn that it is no member any more */
   #noticeDueAtMs: number | undefined
   #noticeSentMs = Number.NEGATIVE_INFINITY
+  /** it is no member as far as we know, and tells of a newer statement */
+  asksEpoch = false
   /** what we ask of it and did not send yet; at most one a run */
   readonly wants: GroupWant[] = []
   /** by run; bounded by the runs that we hold */
@@ -93,9 +95,10 @@ export class PeerView {
 
   /** It lacks the keys of these epochs and no others; they go to it at `atMs`, those that are under way later. */
   keysLacked(epochs: readonly number[], atMs: number): void {
+    this.#noticeDueAtMs = undefined
     for (const map of [this.#keysDue, this.#keysSent]) for (const epoch of map.keys()) if (!epochs.includes(epoch)) map.delete(epoch)
     for (const epoch of epochs) {
-      const dueAtMs = Math.max(atMs, (this.#keysSent.get(epoch) ?? Number.NEGATIVE_INFINITY) + WANT_TIMEOUT_MS)
+      const dueAtMs = Math.max(atMs, this.#keysSent.get(epoch)?.untilMs ?? Number.NEGATIVE_INFINITY)
       this.#keysDue.set(epoch, Math.min(this.#keysDue.get(epoch) ?? dueAtMs, dueAtMs))
     }
   }
@@ -106,7 +109,10 @@ export class PeerView {
     for (const [one, atMs] of this.#keysDue) if (atMs <= nowMs && one > (epoch ?? 0)) epoch = one
     if (epoch === undefined) return undefined
     this.#keysDue.delete(epoch)
-    this.#keysSent.set(epoch, nowMs)
+    const patienceMs = Math.min((this.#keysSent.get(epoch)?.patienceMs ?? WANT_TIMEOUT_MS / 2) * 2, KEY_AGAIN_MAX_MS)
+    this.#keysSent.set(epoch, { patienceMs, untilMs: nowMs + patienceMs })
+    this.#vectorSent = undefined // what it was told before it may not have understood
+    this.vectorDue(nowMs)
     return epoch
   }
 
@@ -127,6 +133,7 @@ export class PeerView {
   /** Nothing goes to a stranger but the notice. */
   becameStranger(): void {
     this.vectorDueAtMs = undefined
+    this.asksEpoch = false
     this.wants.length = 0
     this.#keysDue.clear()
     this.#answers.clear()

@@ -18,6 +18,8 @@ export interface GroupMemberEntry {
   readonly eid: Eid
   /** the epoch with which its present membership began: what it wrote before belongs to no one */
   readonly since: number
+  /** `snapshot`: writers publish their state again for it, under an epoch that it can read; `none`: it sees what is published from then on */
+  readonly history: 'snapshot' | 'none'
 }
 
 /** A group's trust list at one epoch, by the will of its owner (protocol/README.md §6, Groups). */
@@ -33,8 +35,6 @@ export interface GroupStatement {
   readonly members: readonly GroupMemberEntry[]
   /** what the epoch's key hashes to ({@link keyCommitment}): so any member may pass the key on */
   readonly key: Uint8Array
-  /** writers publish their whole state under this epoch, for who is new */
-  readonly snapshot: boolean
   /** seconds since the Unix epoch */
   readonly ts: number
 }
@@ -52,12 +52,12 @@ export function keyCommitment(crypto: CryptoProvider, gid: Uint8Array, epoch: nu
 }
 
 /**
- * CBOR `[payload, sig]`, payload `{v, gid, owner, epoch, name, members, key, snap?, ts}`, members a list of `[eid, since]`, sig by the owner over
+ * CBOR `[payload, sig]`, payload `{v, gid, owner, epoch, name, members, key, ts}`, members a list of `[eid, since, history]`, sig by the owner over
  * `rookery/v1/group` ‖ 0x00 ‖ payload.
  * @throws RangeError where the statement could not be read back: our own mistake
  */
 export function signStatement(signer: Signer, statement: GroupStatement): Uint8Array {
-  const { gid, owner, epoch, name, members, key, snapshot, ts } = statement
+  const { gid, owner, epoch, name, members, key, ts } = statement
   if (!equals(signer.publicKey, owner)) throw new TypeError('a group statement is signed by its owner')
   const payload = encodeCbor({
     v: 1,
@@ -65,9 +65,8 @@ export function signStatement(signer: Signer, statement: GroupStatement): Uint8A
     owner,
     epoch,
     name,
-    members: [...members].sort((a, b) => compare(a.eid, b.eid)).map((one) => [one.eid, one.since]),
+    members: [...members].sort((a, b) => compare(a.eid, b.eid)).map(({ eid, since, history }) => [eid, since, history === 'snapshot']),
     key,
-    snap: snapshot ? true : undefined,
     ts
   })
   const bytes = encodeCbor([payload, signer.sign(concat([STATEMENT_CONTEXT, payload]))])
@@ -98,8 +97,6 @@ export function openStatement(crypto: CryptoProvider, bytes: Uint8Array): Signed
   const name = fields.text('name', { bytesMax: GROUP_NAME_BYTES_MAX })
   const members = fields.list('members', { min: 1, max: GROUP_MEMBERS_MAX }, (item) => memberEntry(item, epoch))
   const key = fields.bytes('key', { length: 32 }).slice()
-  const snapshot = fields.optional('snap', (member) => fields.flag(member))
-  if (snapshot === false) throw invalid('group.snap', 'true where it is present')
   const ts = fields.uint('ts', { max: TS_SEC_MAX })
   fields.end()
   for (let i = 1; i < members.length; i++) {
@@ -111,15 +108,16 @@ export function openStatement(crypto: CryptoProvider, bytes: Uint8Array): Signed
   if (!crypto.ed25519.verify(owner, concat([STATEMENT_CONTEXT, payload]), sig)) {
     throw new ProtocolError('SIGNATURE_INVALID', "the group statement's signature does not verify", { field: 'group.sig' })
   }
-  return { gid, owner, epoch, name, members, key, snapshot: snapshot === true, ts, bytes: bytes.slice() }
+  return { gid, owner, epoch, name, members, key, ts, bytes: bytes.slice() }
 }
 
 function memberEntry(item: CborValue, epoch: number): GroupMemberEntry {
-  if (!Array.isArray(item) || item.length !== 2) throw invalid('group.members', 'a list of pairs of EID and epoch')
-  const [key, since] = item
-  if (!(key instanceof Uint8Array) || key.length !== 32) throw invalid('group.members', 'a list of pairs that begin with 32 bytes')
+  if (!Array.isArray(item) || item.length !== 3) throw invalid('group.members', 'a list of EID, epoch and history each')
+  const [key, since, history] = item
+  if (!(key instanceof Uint8Array) || key.length !== 32) throw invalid('group.members', 'a list of entries that begin with 32 bytes')
   if (typeof since !== 'number' || since < 1 || since > epoch) throw invalid('group.members', 'since an epoch from 1 to its own')
-  return { eid: eid(key.slice()), since }
+  if (typeof history !== 'boolean') throw invalid('group.members', 'a list of entries that end with true or false')
+  return { eid: eid(key.slice()), since, history: history ? 'snapshot' : 'none' }
 }
 
 function invalid(field: string, expected: string): ProtocolError {
@@ -137,7 +135,7 @@ export interface TrustChange {
   readonly remove?: readonly Eid[]
   /** who goes by another EID now: for the group a member that left and one that is new */
   readonly renamed?: readonly { readonly from: Eid; readonly to: Eid }[]
-  /** whether writers publish their state for who is new; absent: not */
+  /** what those who are added see of what was written before; absent: `none` */
   readonly history?: 'snapshot' | 'none'
 }
 
@@ -160,14 +158,14 @@ export function nextStatement(
   if (epoch > EPOCH_MAX) throw new ProtocolError('RANGE', 'the group has used up its epochs', { field: 'epoch' })
   const members = new Map<EidHex, GroupMemberEntry>((held?.members ?? []).map((one) => [eidHex(one.eid), one]))
   for (const { from, to } of change.renamed ?? []) {
-    if (members.delete(eidHex(from))) members.set(eidHex(to), { eid: to, since: epoch })
+    if (members.delete(eidHex(from))) members.set(eidHex(to), { eid: to, since: epoch, history: 'snapshot' })
   }
   for (const gone of change.remove ?? []) {
     if (equals(gone, owner)) throw new ProtocolError('RANGE', 'the owner stays a member of its group', { field: 'owner' })
     members.delete(eidHex(gone))
   }
   for (const one of [owner, ...(change.add ?? [])]) {
-    if (!members.has(eidHex(one))) members.set(eidHex(one), { eid: one, since: epoch })
+    if (!members.has(eidHex(one))) members.set(eidHex(one), { eid: one, since: epoch, history: change.history ?? 'none' })
   }
   if (members.size > GROUP_MEMBERS_MAX) {
     throw new ProtocolError('RANGE', `a group has at most ${GROUP_MEMBERS_MAX} members, not ${members.size}`, { field: 'members' })
@@ -180,7 +178,6 @@ export function nextStatement(
     name,
     members: [...members.values()].sort((a, b) => compare(a.eid, b.eid)),
     key: keyCommitment(crypto, gid, epoch, dgk),
-    snapshot: change.history === 'snapshot',
     ts: tsSec
   }
   return { ...statement, bytes: signStatement(signer, statement) }

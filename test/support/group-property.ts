@@ -170,13 +170,16 @@ function componentFaults(world: GroupWorld): string[] {
 
 function differencesOf(a: WorldAgent, b: WorldAgent): string[] {
   const faults: string[] = []
-  const theirs = new Map(coreOf(b).vector().map((one) => [String(one.writer), one]))
+  const theirs = new Map(
+    coreOf(b)
+      .vector()
+      .map((one) => [String(one.writer), one])
+  )
   for (const one of coreOf(a).vector()) {
     const other = theirs.get(String(one.writer))
     // a writer that was not there since can be read by one of the two only
     if (other === undefined || one.applied < one.n || other.applied < other.n) continue
-    const isSame =
-      equals(one.run, other.run) && one.n === other.n && equals(hashOf(coreOf(a), one.writer), hashOf(coreOf(b), one.writer))
+    const isSame = equals(one.run, other.run) && one.n === other.n && equals(hashOf(coreOf(a), one.writer), hashOf(coreOf(b), one.writer))
     if (!isSame) faults.push(`agents ${a.index} and ${b.index} differ in a writer: ${one.n} and ${other.n}`)
   }
   return faults

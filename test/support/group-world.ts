@@ -303,7 +303,8 @@ export class GroupWorld {
     const view: Record<string, unknown> = {}
     for (const { eid: member } of core.statement.members) {
       const state = core.stateOf(member)
-      if (state !== undefined) view[toHex(member).slice(0, 8)] = Object.fromEntries([...state.keys()].sort().map((key) => [key, state.get(key)]))
+      if (state !== undefined)
+        view[toHex(member).slice(0, 8)] = Object.fromEntries([...state.keys()].sort().map((key) => [key, state.get(key)]))
     }
     return view
   }
@@ -318,7 +319,8 @@ export class GroupWorld {
       else if (core.statement.epoch !== first.statement.epoch) found.push(`agent ${agent.index} is at epoch ${core.statement.epoch}`)
       else if (!equals(core.hash(), first.hash())) {
         found.push(`agent ${agent.index} holds ${JSON.stringify(summary(core))}, the owner ${JSON.stringify(summary(first))}`)
-      } else if (JSON.stringify(GroupWorld.view(core)) !== JSON.stringify(GroupWorld.view(first))) found.push(`agent ${agent.index} sees other values`)
+      } else if (JSON.stringify(GroupWorld.view(core)) !== JSON.stringify(GroupWorld.view(first)))
+        found.push(`agent ${agent.index} sees other values`)
     }
     return found
   }
