@@ -109,8 +109,8 @@ describe('what a registrar takes', () => {
 })
 
 describe('the bounds of a registrar', () => {
-  it('answers full at the bound of a set, still renews what it holds, and takes new ones once old ones expired', async () => {
-    const registry = await open({ membersMax: 3 })
+  it('takes no more than the bound of a set, still renews what it holds, and takes new ones once old ones expired', async () => {
+    const registry = await open({ membersMax: 3, workBits: { first: 0, full: 33 } })
     for (let i = 0; i < 3; i++)
       expect(await registry.put(put(joinRecord(member(i), alice.eid, clock.nowMs())), self)).toEqual({ status: 'ok' })
     expect(await registry.put(put(joinRecord(member(3), alice.eid, clock.nowMs())), self)).toEqual({ status: 'full' })
@@ -123,7 +123,7 @@ describe('the bounds of a registrar', () => {
   })
 
   it('bounds every other set on its own, and all of them together in bytes', async () => {
-    const registry = await open({ othersMax: 1, bytesMax: 2_000 })
+    const registry = await open({ othersMax: 1, bytesMax: 2_000, workBits: { first: 0, full: 33 } })
     expect(await registry.put(put(announceRecord(alice, clock.nowMs()), 'announcements'), self)).toEqual({ status: 'ok' })
     expect(await registry.put(put(announceRecord(bob, clock.nowMs()), 'announcements'), self)).toEqual({ status: 'full' })
     let taken = 0
@@ -136,7 +136,7 @@ describe('the bounds of a registrar', () => {
     expect(registry.stats().bytes).toBeLessThanOrEqual(2_000)
   })
 
-  it('takes 32 entries a minute from a peer, counts neither repetitions nor its own node, and goes on a minute later', async () => {
+  it('[F029] takes 32 entries a minute from a peer, counts neither repetitions nor its own node, and goes on a minute later', async () => {
     const registry = await open()
     const records = Array.from({ length: 34 }, (_, i) => joinRecord(member(i), alice.eid, clock.nowMs()))
     const statuses = []
@@ -194,11 +194,12 @@ describe('the bounds of a registrar', () => {
   })
 
   it('knows after a restart how full it is', async () => {
-    const first = await open({ membersMax: 2 })
+    const init = { membersMax: 2, workBits: { first: 0, full: 33 } }
+    const first = await open(init)
     for (let i = 0; i < 2; i++) await first.put(put(joinRecord(member(i), alice.eid, clock.nowMs())), self)
     const before = first.stats()
     await first.stop()
-    const second = await open({ membersMax: 2 })
+    const second = await open(init)
     expect(second.stats()).toMatchObject({ keys: before.keys, entries: 2, bytes: before.bytes })
     expect(await second.put(put(joinRecord(member(2), alice.eid, clock.nowMs())), self)).toEqual({ status: 'full' })
   })
