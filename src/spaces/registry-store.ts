@@ -20,10 +20,10 @@ import { eid as eidOf } from '../../protocol/identity/eid.ts'
 import { claimedPlace } from '../../protocol/records/set-entry.ts'
 import type { RegistryEvidence } from '../evidence/evidence.ts'
 import type { Clock } from '../platform/clock.ts'
+import { KeyedLock } from '../platform/keyed-lock.ts'
 import type { Logger } from '../platform/logger.ts'
 import { cborCodec, type Store, type Table, type WriteOp } from '../store/store.ts'
 import { networkOf } from './address-scope.ts'
-import { KeyLock } from './key-lock.ts'
 import { LeastWork } from './least-work.ts'
 import { PublishBudget } from './publish-budget.ts'
 
@@ -97,7 +97,7 @@ class LevelRegistryStore implements RegistryStore {
   /** `exp, 12 digits:row key`, so that what expires first comes first */
   readonly #expiries: Table<Uint8Array>
   readonly #budget: PublishBudget
-  readonly #locks = new KeyLock()
+  readonly #locks = new KeyedLock()
   readonly #least: LeastWork
   readonly #membersMax: number
   readonly #othersMax: number
