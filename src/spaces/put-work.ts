@@ -1,33 +1,17 @@
 import { toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
-import { nonceBytes, putSeed, SOLVER_BITS_MAX, type WorkSeed, workBits } from '../../protocol/discovery/work.ts'
+import { putSeed, SOLVER_BITS_MAX, workBits } from '../../protocol/discovery/work.ts'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
+import type { WorkSolver } from '../work/solver.ts'
 import { withDeadline } from './deadline.ts'
-
-/** Finds a nonce, 8 bytes, whose work has at least `bits` leading zero bits. Rejects with the signal's reason. */
-export type WorkSolver = (seed: WorkSeed, bits: number, options: { signal: AbortSignal }) => Promise<Uint8Array>
 
 /** What one record may cost; a writer that is asked for more leaves that registrar out. */
 const SOLVE_MS_MAX = 120_000
 /** Solved records that are remembered, as they are put again; the oldest goes first. */
 const SOLVED_MAX = 1_024
-/** Tries between two turns of the event loop, a few milliseconds */
-const TRIES_A_TURN = 8_192
 /** Work is done when more than one in so many of the registrars asks for it: a liar alone costs nothing. */
 const LONE_ASKER = 5
-
-/** A nonce found on this thread, a few milliseconds a turn of the event loop. */
-export const solveInTurns: WorkSolver = async (seed, bits, { signal }) => {
-  for (let nonce = 0n; ; ) {
-    signal.throwIfAborted()
-    for (let i = 0; i < TRIES_A_TURN; i++, nonce++) {
-      const bytes = nonceBytes(nonce)
-      if (workBits(seed, bytes) >= bits) return bytes
-    }
-    await new Promise<void>((resolve) => setImmediate(resolve))
-  }
-}
 
 interface Solved {
   bits: number
@@ -45,13 +29,13 @@ export function bitsWorthSolving(asked: readonly number[], registrars: number): 
 export class PutWork {
   readonly #clock: Clock
   readonly #crypto: CryptoProvider
-  readonly #solve: WorkSolver
+  readonly #solver: Pick<WorkSolver, 'solve'>
   readonly #solved = new Map<string, Solved>()
 
-  constructor({ clock, crypto }: { clock: Clock; crypto: CryptoProvider }, solve: WorkSolver = solveInTurns) {
+  constructor({ clock, crypto, solver }: { clock: Clock; crypto: CryptoProvider; solver: Pick<WorkSolver, 'solve'> }) {
     this.#clock = clock
     this.#crypto = crypto
-    this.#solve = solve
+    this.#solver = solver
   }
 
   /** What was solved for this record before. */
@@ -67,7 +51,7 @@ export class PutWork {
     const known = this.known({ key, record })
     if (known !== undefined && known.bits >= bits) return known
     const seed = putSeed(this.#crypto, key, record)
-    const nonce = await withDeadline(this.#clock, SOLVE_MS_MAX, signal, (inner) => this.#solve(seed, bits, { signal: inner })).catch(
+    const nonce = await withDeadline(this.#clock, SOLVE_MS_MAX, signal, (inner) => this.#solver.solve(seed, bits, { signal: inner })).catch(
       (cause: unknown) => {
         signal?.throwIfAborted()
         throw new RookeryError('REGISTRY_WORK_TOO_HARD', `no nonce of ${bits} bits was found within ${SOLVE_MS_MAX / 1_000} s`, {

@@ -23,10 +23,11 @@ import { readFrame, writeFrame } from '../net/frame.ts'
 import type { FoundPeer, Host, PeerAddress } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
+import type { WorkSolver } from '../work/solver.ts'
 import { networkOf } from './address-scope.ts'
 import { eachOf, withDeadline } from './deadline.ts'
 import { EntryUnion, type ListedEntry, type ListQuery } from './entry-union.ts'
-import { bitsWorthSolving, PutWork, type WorkSolver } from './put-work.ts'
+import { bitsWorthSolving, PutWork } from './put-work.ts'
 import { RecentRegistrars } from './recent-registrars.ts'
 import { RegistrarBook, type RegistrarReport } from './registrar-book.ts'
 import { RegistryReader } from './registry-reader.ts'
@@ -43,8 +44,6 @@ export interface RegistryClientInit {
   hedgeMs?: number
   /** entries that one listing puts to registrars that lack them */
   repairsMax?: number
-  /** finds the work that crowded sets ask for; by default on this thread, a few milliseconds a turn */
-  solver?: WorkSolver
   /** hears of contradictions that listings show */
   evidence?: RegistryEvidence
 }
@@ -116,6 +115,8 @@ interface ClientComponents {
   logger: Logger
   /** our own sets: this node is a registrar too, asked without a stream */
   local: RegistryStore
+  /** finds the work that crowded sets ask for */
+  solver: Pick<WorkSolver, 'solve'>
 }
 
 export function createRegistryClient(components: ClientComponents, init: RegistryClientInit = {}): RegistryClient {
@@ -126,7 +127,7 @@ export function createRegistryClient(components: ClientComponents, init: Registr
   const deadlineMs = init.deadlineMs ?? REGISTRY_DEADLINE_MS
   const hedgeMs = init.hedgeMs ?? 1_000
   const repairsMax = init.repairsMax ?? 32
-  const work = new PutWork(components, init.solver)
+  const work = new PutWork(components)
   const book = new RegistrarBook(clock)
   const repairs = new Set<Promise<void>>()
   const stopping = new AbortController()

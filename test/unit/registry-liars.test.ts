@@ -13,7 +13,7 @@ import { bitsWorthSolving } from '../../src/spaces/put-work.ts'
 import { REGISTRY_DEADLINE_MS } from '../../src/spaces/registry-service.ts'
 import { fakeAgent } from './fakes/fake-agent.ts'
 import { FakeNetwork } from './fakes/fake-network.ts'
-import { type FakeNode, type FakeNodeInit, fakeNode } from './fakes/fake-node.ts'
+import { type FakeNode, type FakeNodeInit, fakeNode, plainSolver } from './fakes/fake-node.ts'
 import { ENERGY_ID, joinRecord } from './fakes/fake-records.ts'
 
 const alice = fakeAgent('alice')
@@ -205,14 +205,19 @@ describe('the report of registrars', () => {
 })
 
 describe('a writer whose registrars ask for work', () => {
+  const endless: FakeNodeInit['solver'] = {
+    solve: (_seed, _bits, { signal } = {}) =>
+      new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason), { once: true }))
+  }
   const crowded = { membersMax: 4, workBits: { first: 6, full: 8 } }
 
   it('solves it once for all of them and gets its place', async () => {
     let solved = 0
-    const solver = async (...[seed, bits, options]: Parameters<NonNullable<FakeNodeInit['solver']>>) => {
-      solved++
-      const { solveInTurns } = await import('../../src/spaces/put-work.ts')
-      return await solveInTurns(seed, bits, options)
+    const solver: FakeNodeInit['solver'] = {
+      async solve(seed, bits) {
+        solved++
+        return await plainSolver.solve(seed, bits)
+      }
     }
     await start(6, { ...crowded, solver })
     for (const name of ['a', 'b']) await at(0).registry.put({ ...members, record: join(name) })
@@ -254,8 +259,7 @@ describe('a writer whose registrars ask for work', () => {
   it('stops with its caller', async () => {
     const controller = new AbortController()
     await start(2, {
-      solver: (_seed, _bits, { signal }) =>
-        new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }))
+      solver: endless
     })
     await answering(at(0), () => encodePutResponse({ status: 'need-work', bits: 24 }))
     const putting = at(1).registry.put({ ...members, record: join('bob') }, { signal: controller.signal })
@@ -266,8 +270,7 @@ describe('a writer whose registrars ask for work', () => {
 
   it('is given up after two minutes, and the others keep what they took', async () => {
     await start(2, {
-      solver: (_seed, _bits, { signal }) =>
-        new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }))
+      solver: endless
     })
     await answering(at(0), () => encodePutResponse({ status: 'need-work', bits: 24 }))
     const putting = at(1).registry.put({ ...members, record: join('bob') })
