@@ -1,21 +1,21 @@
 import { equals, fromHex } from '../bytes.ts'
 import type { CryptoProvider } from '../crypto/provider.ts'
-import { ProtocolError } from '../errors.ts'
 import type { AnnounceRecord } from '../records/announce.ts'
 import type { JoinRecord } from '../records/join.ts'
 import type { PomRecord } from '../records/pom.ts'
+import type { PruneRecord } from '../records/prune.ts'
 import { openSetEntry } from '../records/set-entry.ts'
 import type { RegistrySet } from './registry-messages.ts'
 
 interface EntryCommon {
-  /** its name within the set: EID (members), curator (announcements), DS_ID ‖ curator (children), accuser (poms) */
+  /** its name within the set: EID (members), curator (announcements), DS_ID ‖ curator (children), curator ‖ EID (prunes), accuser (poms) */
   readonly id: Uint8Array
-  /** `seq`, `ts` for poms: of two entries with one name the higher number wins */
+  /** `seq`, `ts` for prunes and poms: of two entries with one name the higher number wins */
   readonly number: number
   /** Unix seconds */
   readonly exp: number
   readonly gone: boolean
-  /** whom the member follows, who announces, or who accuses */
+  /** whom the member follows, who announces or prunes, or who accuses */
   readonly curator: Uint8Array
   readonly tags: readonly string[]
 }
@@ -23,14 +23,15 @@ interface EntryCommon {
 export type MemberEntry = EntryCommon & { readonly set: 'members'; readonly record: JoinRecord }
 export type AnnouncementEntry = EntryCommon & { readonly set: 'announcements' | 'children'; readonly record: AnnounceRecord }
 export type PomEntry = EntryCommon & { readonly set: 'poms'; readonly record: PomRecord }
+export type PruneEntry = EntryCommon & { readonly set: 'prunes'; readonly record: PruneRecord }
 /** A verified record in its place in a set. */
-export type RegistryEntry = MemberEntry | AnnouncementEntry | PomEntry
+export type RegistryEntry = MemberEntry | AnnouncementEntry | PruneEntry | PomEntry
 
 /**
  * Every check that a registrar makes before it stores and a reader before it believes: the set takes the kind, the record is whole, signed
  * and alive, and the key is one that its payload leads to.
  * @param nowMs - wall clock, ms since the Unix epoch
- * @throws ProtocolError `RECORD_KIND` for a set that takes no records in this version, or what `openSetEntry` refuses
+ * @throws ProtocolError what `openSetEntry` refuses
  * @see protocol/README.md §4
  */
 export function verifyRegistryEntry(
@@ -38,11 +39,11 @@ export function verifyRegistryEntry(
   { set, key, record: bytes }: { set: RegistrySet; key: Uint8Array; record: Uint8Array },
   nowMs: number
 ): RegistryEntry {
-  if (set === 'prunes') {
-    throw new ProtocolError('RECORD_KIND', `the set "${set}" takes no records in this version`, { field: 'set' })
-  }
   const opened = openSetEntry(crypto, set, key, bytes, nowMs)
-  if (opened.set === 'prunes') throw new TypeError('prunes were refused above')
+  if (opened.set === 'prunes') {
+    const { ts, exp, curator } = opened.record.payload
+    return { set: 'prunes', id: fromHex(opened.id), number: ts, exp, gone: false, curator, tags: [], record: opened.record }
+  }
   if (opened.set === 'poms') {
     const { ts, exp, accuser } = opened.record.payload
     return { set: 'poms', id: fromHex(opened.id), number: ts, exp, gone: false, curator: accuser, tags: [], record: opened.record }

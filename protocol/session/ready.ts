@@ -13,11 +13,13 @@ export interface Ready {
   tx: ChainPoint
   eseLost: boolean
   heads: Map<number, ChannelHead>
+  /** with flag GROUP: all that follows the heads, from the u8 count on; read by whoever keeps the groups */
+  groups?: Uint8Array | undefined
 }
 
-/** rx seq u64 ‖ rx hash 32 ‖ tx seq u64 ‖ tx hash 32 ‖ u8 flags ‖ u8 count ‖ (channel u16 ‖ number u64 ‖ digest 32)*, channels rising. */
+/** rx seq u64 ‖ rx hash 32 ‖ tx seq u64 ‖ tx hash 32 ‖ u8 flags ‖ u8 count ‖ (channel u16 ‖ number u64 ‖ digest 32)*, channels rising ‖ [groups]. */
 export function encodeReady(ready: Ready): Uint8Array {
-  const writer = new Writer(82 + 42 * ready.heads.size)
+  const writer = new Writer(82 + 42 * ready.heads.size + (ready.groups?.length ?? 0))
     .u64(ready.rx.seq)
     .bytes(ready.rx.hash)
     .u64(ready.tx.seq)
@@ -25,14 +27,16 @@ export function encodeReady(ready: Ready): Uint8Array {
     .u8(ready.eseLost ? FLAG_ESE_LOST : 0)
     .u8(ready.heads.size)
   for (const [channel, head] of [...ready.heads].sort(([a], [b]) => a - b)) writer.u16(channel).u64(head.seq).bytes(head.digest)
+  if (ready.groups !== undefined) writer.bytes(ready.groups)
   return writer.finish()
 }
 
 /**
+ * @param form - `with groups` in a session with flag GROUP: the rest behind the heads is handed back unread; else there is none
  * @returns byte fields are views into `payload`
  * @throws ProtocolError `TRUNCATED`, `TRAILING_BYTES`, `RANGE` (flags, count, a head not ahead of rx seq, channels not rising)
  */
-export function decodeReady(payload: Uint8Array): Ready {
+export function decodeReady(payload: Uint8Array, form: 'plain' | 'with groups' = 'plain'): Ready {
   const reader = new Reader(payload)
   const rx = { seq: reader.u64('rxSeq'), hash: reader.bytes(HASH_BYTES, 'rxHash') }
   const tx = { seq: reader.u64('txSeq'), hash: reader.bytes(HASH_BYTES, 'txHash') }
@@ -52,6 +56,8 @@ export function decodeReady(payload: Uint8Array): Ready {
     last = channel
     heads.set(channel, head)
   }
+  const base = { rx, tx, eseLost: (flags & FLAG_ESE_LOST) !== 0, heads }
+  if (form === 'with groups') return { ...base, groups: reader.bytes(reader.remaining, 'groups') }
   reader.end('READY')
-  return { rx, tx, eseLost: (flags & FLAG_ESE_LOST) !== 0, heads }
+  return base
 }

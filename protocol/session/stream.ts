@@ -1,80 +1,24 @@
-import { equals, Writer, wipe } from '../bytes.ts'
-import type { CryptoProvider, Signer } from '../crypto/provider.ts'
+import { equals } from '../bytes.ts'
 import { ProtocolError, type ProtocolErrorCode } from '../errors.ts'
-import { findConflicts } from '../evidence/checkpoint-conflicts.ts'
-import type { ChainPoint, ChannelHead } from './chain.ts'
-import { type CheckpointSubject, type Direction, signCheckpoint, verifyCheckpoint } from './checkpoint.ts'
+import type { ChainPoint } from './chain.ts'
+import { CheckpointExchange } from './checkpoint-exchange.ts'
 import { Closing, STREAM_TIMES, type StreamTimes } from './closing.ts'
-import type { ContractMeter } from './contract.ts'
-import { type Established, wipeDirections, wipeEstablished } from './established.ts'
+import { wipeDirections, wipeEstablished } from './established.ts'
 import { FLAG } from './flags.ts'
 import { FRAME } from './header.ts'
-import { ITEM_KINDS, type Item, isKnownTransaction, isTransaction, itemsBytes, readItems } from './items.ts'
-import { Journal, type Outgoing, type Unacked } from './journal.ts'
-import type { Known } from './ledger.ts'
-import { CHANNELS_MAX, decodeReady, encodeReady } from './ready.ts'
+import { ITEM_KINDS, type Item, isKnownTransaction, isTransaction, readItems } from './items.ts'
+import type { Outgoing, Unacked } from './journal.ts'
+import { Liveness } from './liveness.ts'
+import { ReadyExchange } from './ready-exchange.ts'
 import { ReceiveSide } from './receive-side.ts'
-import { reconcile } from './reconcile.ts'
-import { NO_HASH, RECORD_OVERHEAD_BYTES, type RecordType, readRecord, type SealedRecord, sealRecord } from './record.ts'
+import { NO_HASH, type RecordType, type SealedRecord } from './record.ts'
+import { RecordReader, RecordWriter } from './record-streams.ts'
 import { type SendGate, SendSide } from './send-side.ts'
-import type { CheckpointConflict, OutgoingFrame, ReadyFacts, StreamEffect } from './stream-effects.ts'
+import type { OutgoingFrame, StreamEffect } from './stream-effects.ts'
+import { CONTROL_CHANNEL, carriedOf, HANDSHAKE_STREAM, type SessionStreamInit, type StreamCounters } from './stream-init.ts'
 import { checkFinal, decodeTeardown, encodeTeardown, TEARDOWN_REASONS, type TeardownReason, teardownReasonName } from './teardown.ts'
-import { generationOf, REKEY_LIMITS, ReceiveKeys, type RekeyLimits, recordNonce, SendKeys } from './traffic-keys.ts'
+import { REKEY_LIMITS, ReceiveKeys, SendKeys } from './traffic-keys.ts'
 import { decodeWindow, encodeWindow } from './window.ts'
-
-/** The channel of control items, and the stream that carried the handshake. */
-export const CONTROL_CHANNEL = 0
-export const HANDSHAKE_STREAM = 0
-/** Streams on which a peer may send: one a channel. */
-export const STREAMS_MAX = CHANNELS_MAX + 1
-/** A side signs its own direction after so many transactions, or after so long while it is active. */
-export const CHECKPOINT_TRANSACTIONS = 1_024
-export const CHECKPOINT_MS = 30_000
-/** A longer ping gets no answer. */
-const PING_BYTES_MAX = 32
-
-/** Where a session stands between two epochs. */
-export interface StreamCounters {
-  /** ours; the roles of the current exchange say nothing of it */
-  direction: Direction
-  tx: ChainPoint
-  rx: ChainPoint
-  txHeads?: ReadonlyMap<number, ChannelHead>
-  rxHeads?: ReadonlyMap<number, ChannelHead>
-}
-
-/** A session that outlives its epochs: what the driver carries from one to the next. */
-export interface CarriedState<T> {
-  direction: Direction
-  journal: Journal<T>
-  /** the run whose effects are synced, and the channels' heads */
-  rx: ChainPoint
-  rxHeads: ReadonlyMap<number, ChannelHead>
-  /** what was met beyond them */
-  known: Map<bigint, Known>
-  /** `new`: the first epoch, in which no snapshot may come */
-  epoch: 'new' | 'resumed'
-  /** this side came back without its ESE values */
-  eseLost?: boolean
-}
-
-export interface SessionStreamInit<T> {
-  crypto: CryptoProvider
-  /** the stream takes over its keys: those of the directions are wiped at once, the rest with the epoch */
-  established: Established
-  /** signs for the local EID */
-  signer: Signer
-  /** monotonic, milliseconds */
-  nowMs: number
-  rekey?: RekeyLimits
-  times?: StreamTimes
-  /** absent: a new session, which begins at 0 and the chain secrets */
-  counters?: StreamCounters
-  /** in place of `counters`: what is unacknowledged goes on */
-  carried?: CarriedState<T>
-  /** holds the session to its contract, both ways; it outlives the epoch */
-  contract?: ContractMeter
-}
 
 /**
  * One epoch of an established session (protocol/README.md §6, DATA_STREAM): frames and the monotonic time in, frames and effects out.
@@ -83,79 +27,46 @@ export interface SessionStreamInit<T> {
 export class SessionStream<T> {
   readonly #init: SessionStreamInit<T>
   readonly #times: StreamTimes
-  readonly #direction: Direction
-  readonly #sendKeys: SendKeys
-  readonly #receiveKeys: ReceiveKeys
+  readonly #direction: StreamCounters['direction']
+  readonly #writer: RecordWriter
+  readonly #reader: RecordReader
   readonly #send: SendSide<T>
-  readonly #eseLost: boolean
-  /** as this epoch began: what READY tells and is compared with */
-  readonly #rx: { rx: ChainPoint; heads: ReadonlyMap<number, ChannelHead> }
   readonly #receive: ReceiveSide
-  /** the last record number of each stream; at most STREAMS_MAX entries */
-  readonly #lastRec = new Map<number, bigint>()
-  /** which stream carries which channel, both ways; at most STREAMS_MAX entries */
-  readonly #streamOfChannel = new Map<number, number>()
-  readonly #channelOfStream = new Map<number, number>()
-  /** channels that we send on, and those of them that still owe the peer a record of the newest generation */
-  readonly #sending = new Set<number>()
-  readonly #announce = new Set<number>()
+  readonly #ready: ReadyExchange<T>
+  readonly #checkpoints: CheckpointExchange
+  readonly #liveness: Liveness
   #phase: 'opening' | 'open' | 'closing' | 'closed' = 'opening'
-  #readySent = false
-  #peerReady: ReadyFacts | undefined
-  #ackSent: bigint
-  #heardMs: number
-  #pinged = false
-  #probeUntilMs: number | undefined
-  #pingOut = false
-  #pong: Uint8Array | undefined
-  /** the driver's own ping: wanted, then under way */
-  #measure: { payload: Uint8Array; sentMs: number | undefined } | undefined
-  #measures = 0
   /** the newest instant that the driver named */
   #nowMs: number
   #expiryTold = false
   /** what the record under way acknowledged: told even where the rest of it breaks the session off */
   #ackedNow: StreamEffect<T>[] = []
-  #signedSeq: bigint
-  #signedMs: number
-  #peerCheckpoint: Uint8Array | undefined
-  /** when it arrived, monotonic */
-  #peerCheckpointMs = 0
-  #conflict: CheckpointConflict | undefined
   #wiped = false
   #closing: Closing | undefined
   #peerFinal = false
   #lastFrame: 'fin-ack' | { abort: number } | undefined
-  /** records dropped because their number did not rise within their stream */
-  recordsDropped = 0
   /** items from 0x80 without meaning here */
   itemsIgnored = 0
 
   constructor(init: SessionStreamInit<T>) {
     this.#init = init
     this.#times = init.times ?? STREAM_TIMES
-    const { keys, role } = init.established
+    const { crypto, established, nowMs } = init
+    const { keys, role, cookies } = established
     const [mine, theirs] = role === 'initiator' ? [keys.i2r, keys.r2i] : [keys.r2i, keys.i2r]
-    this.#sendKeys = new SendKeys(init.crypto, mine, init.rekey ?? REKEY_LIMITS, init.nowMs)
-    this.#receiveKeys = new ReceiveKeys(init.crypto, theirs)
-    const carried = init.carried ?? this.#carriedFrom(init.counters ?? firstCounters(init.established))
+    const sendKeys = new SendKeys(crypto, mine, init.rekey ?? REKEY_LIMITS, nowMs)
+    this.#reader = new RecordReader(new ReceiveKeys(crypto, theirs), cookies)
+    const carried = carriedOf(init)
     wipeDirections(keys)
     this.#direction = carried.direction
-    this.#eseLost = carried.eseLost === true
-    this.#nowMs = init.nowMs
+    this.#nowMs = nowMs
+    this.#writer = new RecordWriter(sendKeys, cookies, carried.rx.seq)
     this.#send = new SendSide(carried.journal, this.#gate())
-    this.#rx = { rx: carried.rx, heads: carried.rxHeads }
     const resumed = carried.epoch === 'resumed' ? { known: carried.known } : undefined
-    this.#receive = new ReceiveSide(init.crypto, carried.rx, carried.rxHeads, resumed)
-    this.#ackSent = carried.rx.seq
-    this.#heardMs = init.nowMs
-    this.#signedSeq = carried.journal.acked.seq
-    this.#signedMs = init.nowMs
-  }
-
-  #carriedFrom({ direction, tx, rx, txHeads, rxHeads }: StreamCounters): CarriedState<T> {
-    const journal = new Journal<T>(this.#init.crypto, { ...tx, heads: txHeads })
-    return { direction, journal, rx, rxHeads: rxHeads ?? new Map(), known: new Map(), epoch: 'resumed' }
+    this.#receive = new ReceiveSide(crypto, carried.rx, carried.rxHeads, resumed)
+    this.#ready = new ReadyExchange(carried, established.flags, this.#send, this.#receive)
+    this.#checkpoints = new CheckpointExchange(init, carried.direction, carried.journal.acked.seq)
+    this.#liveness = new Liveness(this.#times, nowMs)
   }
 
   get phase(): 'opening' | 'open' | 'closing' | 'closed' {
@@ -181,7 +92,7 @@ export class SessionStream<T> {
 
   /** The peer's newest signed checkpoint: what a proof of malfeasance is made from. 185 bytes. */
   get peerCheckpoint(): Uint8Array | undefined {
-    return this.#peerCheckpoint
+    return this.#checkpoints.peer
   }
 
   get duplicates(): number {
@@ -189,7 +100,12 @@ export class SessionStream<T> {
   }
 
   get generation(): number {
-    return this.#sendKeys.generation
+    return this.#writer.generation
+  }
+
+  /** Records dropped because their number did not rise within their stream. */
+  get recordsDropped(): number {
+    return this.#reader.dropped
   }
 
   get unacked(): Iterable<Unacked<T>> {
@@ -263,8 +179,7 @@ export class SessionStream<T> {
   /** Something says that the peer is gone: a ping goes out now, and silence until the limit ends the epoch. */
   probe(nowMs: number, withinMs: number): void {
     if (this.#phase !== 'open' && this.#phase !== 'closing') return
-    this.#pinged = true
-    this.#probeUntilMs ??= nowMs + withinMs
+    this.#liveness.probe(nowMs, withinMs)
   }
 
   /** Everything outbound is flushed, then TEARDOWN goes out and is repeated until FIN-ACK comes (TRM-01 … TRM-04). */
@@ -306,8 +221,8 @@ export class SessionStream<T> {
     this.#wiped = true
     this.#phase = 'closed'
     this.#lastFrame = undefined
-    this.#sendKeys.wipe()
-    this.#receiveKeys.wipe()
+    this.#writer.wipe()
+    this.#reader.wipe()
     wipeEstablished(this.#init.established)
   }
 
@@ -322,9 +237,7 @@ export class SessionStream<T> {
 
   /** Asks for a ping whose answer comes as `pong`. One that is under way serves. */
   measure(): void {
-    if (this.#measure !== undefined) return
-    this.#measures += 1
-    this.#measure = { payload: new Writer(8).u64(BigInt(this.#measures)).finish(), sentMs: undefined }
+    this.#liveness.measure()
   }
 
   // ── time ──
@@ -332,8 +245,7 @@ export class SessionStream<T> {
   /** When `tick` is to be called next, monotonic; undefined: not needed. */
   get wakeAtMs(): number | undefined {
     if (this.#phase === 'opening' || this.#phase === 'closed') return undefined
-    const silenceMs = this.#heardMs + (this.#pinged ? this.#times.lostAfterMs : this.#times.pingAfterMs)
-    const heardByMs = Math.min(silenceMs, this.#probeUntilMs ?? Number.POSITIVE_INFINITY, this.#contractWakeMs)
+    const heardByMs = Math.min(this.#liveness.wakeAtMs, this.#contractWakeMs)
     if (this.#closing === undefined) return heardByMs
     return Math.min(heardByMs, this.#closing.wakeAtMs(this.#send.flushed))
   }
@@ -352,9 +264,7 @@ export class SessionStream<T> {
       this.#phase = 'closed'
       return [{ kind: 'closed', close: this.#closing.unanswered }]
     }
-    const quietMs = nowMs - this.#heardMs
-    if (quietMs >= this.#times.lostAfterMs || nowMs >= (this.#probeUntilMs ?? Number.POSITIVE_INFINITY)) return [{ kind: 'silent' }]
-    if (quietMs >= this.#times.pingAfterMs) this.#pinged = true
+    if (this.#liveness.isSilent(nowMs)) return [{ kind: 'silent' }]
     if (this.#phase === 'open' && !this.#expiryTold && nowMs >= (this.#init.contract?.expiresAtMs ?? Number.POSITIVE_INFINITY)) {
       this.#expiryTold = true
       return [{ kind: 'expired' }]
@@ -371,21 +281,21 @@ export class SessionStream<T> {
     if (this.#controlDue(nowMs)) ready.add(CONTROL_CHANNEL)
     if (this.#flowing) {
       for (const channel of this.#send.ready()) ready.add(channel)
-      for (const channel of this.#announce) ready.add(channel)
+      for (const channel of this.#writer.announce) ready.add(channel)
     }
     return [...ready]
   }
 
   get #flowing(): boolean {
-    return (this.#phase === 'open' || this.#phase === 'closing') && this.#peerReady !== undefined && this.#readySent
+    return (this.#phase === 'open' || this.#phase === 'closing') && this.#ready.isOver
   }
 
   #controlDue(nowMs: number): boolean {
     if (this.#lastFrame !== undefined) return true
-    if (this.#phase === 'opening') return !this.#readySent
+    if (this.#phase === 'opening') return !this.#ready.sent
     if (!this.#flowing) return false
     this.#queueControl(nowMs)
-    return this.#receive.acked > this.#ackSent || this.#teardownDue(nowMs)
+    return this.#receive.acked > this.#writer.ackSent || this.#teardownDue(nowMs)
   }
 
   #teardownDue(nowMs: number): boolean {
@@ -395,23 +305,11 @@ export class SessionStream<T> {
   #queueControl(nowMs: number): void {
     const control = (kind: number, payload: Uint8Array) => this.#send.queue(CONTROL_CHANNEL, kind, payload, undefined as T)
     for (const grant of this.#receive.takeGrants()) control(ITEM_KINDS.window, encodeWindow(grant))
-    if (this.#pong !== undefined) control(ITEM_KINDS.pong, this.#pong)
-    this.#pong = undefined
-    const { seq, hash } = this.#send.sent
-    const unsigned = seq - this.#signedSeq
-    if (unsigned >= BigInt(CHECKPOINT_TRANSACTIONS) || (unsigned > 0n && nowMs - this.#signedMs >= CHECKPOINT_MS)) {
-      this.#signedSeq = seq
-      this.#signedMs = nowMs
-      control(ITEM_KINDS.checkpoint, signCheckpoint(this.#subject('local'), { seq, hash }, this.#init.signer))
-    }
-    if (this.#pinged && !this.#pingOut) {
-      this.#pingOut = true
-      control(ITEM_KINDS.ping, new Uint8Array(0))
-    }
-    if (this.#measure !== undefined && this.#measure.sentMs === undefined) {
-      this.#measure.sentMs = nowMs
-      control(ITEM_KINDS.ping, this.#measure.payload)
-    }
+    const pong = this.#liveness.takePong()
+    if (pong !== undefined) control(ITEM_KINDS.pong, pong)
+    const checkpoint = this.#checkpoints.due(this.#send.sent, nowMs)
+    if (checkpoint !== undefined) control(ITEM_KINDS.checkpoint, checkpoint)
+    for (const ping of this.#liveness.takePings(nowMs)) control(ITEM_KINDS.ping, ping)
   }
 
   /**
@@ -421,7 +319,7 @@ export class SessionStream<T> {
   next(channel: number, nowMs: number): OutgoingFrame<T> | undefined {
     this.#nowMs = nowMs
     if (channel === CONTROL_CHANNEL && this.#lastFrame !== undefined) return this.#nextLast(nowMs)
-    if (this.#phase === 'opening') return channel === CONTROL_CHANNEL && !this.#readySent ? this.#nextReady(nowMs) : undefined
+    if (this.#phase === 'opening') return channel === CONTROL_CHANNEL && !this.#ready.sent ? this.#nextReady(nowMs) : undefined
     if (!this.#flowing) return undefined
     if (channel === CONTROL_CHANNEL) this.#queueControl(nowMs)
     const packed = this.#send.pack(channel)
@@ -430,22 +328,20 @@ export class SessionStream<T> {
       return { bytes, sent: packed.unnumbered.filter(({ kind }) => kind === ITEM_KINDS.live), effects: [] }
     }
     if (channel === CONTROL_CHANNEL && this.#teardownDue(nowMs)) return this.#nextTeardown(nowMs)
-    if ((channel === CONTROL_CHANNEL && this.#receive.acked > this.#ackSent) || this.#announce.has(channel)) {
+    if ((channel === CONTROL_CHANNEL && this.#receive.acked > this.#writer.ackSent) || this.#writer.announce.has(channel)) {
       return { bytes: this.#control(channel, ITEM_KINDS.ack, new Uint8Array(0), nowMs), sent: [], effects: [] }
     }
     return undefined
   }
 
   #nextReady(nowMs: number): OutgoingFrame<T> {
-    const ready = { rx: this.#receive.run, tx: this.#send.journal.synced, eseLost: this.#eseLost, heads: this.#receive.headsAhead() }
-    const bytes = this.#control(CONTROL_CHANNEL, ITEM_KINDS.ready, encodeReady(ready), nowMs)
-    this.#readySent = true
+    const bytes = this.#control(CONTROL_CHANNEL, ITEM_KINDS.ready, this.#ready.write(), nowMs)
     return { bytes, sent: [], effects: this.#openIfReady() }
   }
 
   #openIfReady(): StreamEffect<T>[] {
-    const facts = this.#peerReady
-    if (!this.#readySent || facts === undefined || this.#phase !== 'opening') return []
+    const { facts } = this.#ready
+    if (!this.#ready.isOver || facts === undefined || this.#phase !== 'opening') return []
     this.#phase = 'open'
     return [{ kind: 'ready', ...facts }]
   }
@@ -470,7 +366,7 @@ export class SessionStream<T> {
 
   #teardown(flags: number, nowMs: number): Uint8Array {
     const { seq, hash } = this.#send.tx
-    const checkpoint = signCheckpoint(this.#subject('local'), { seq, hash }, this.#init.signer)
+    const checkpoint = this.#checkpoints.sign({ seq, hash })
     const payload = encodeTeardown({ reason: this.#closing?.reason ?? TEARDOWN_REASONS.done, final: { seq, hash, checkpoint } })
     return this.#teardownFrame(payload, flags, nowMs)
   }
@@ -486,23 +382,7 @@ export class SessionStream<T> {
   }
 
   #seal(channel: number, type: RecordType, flags: number, chain: ChainPoint, items: Item[], nowMs: number): Uint8Array {
-    const before = this.#sendKeys.generation
-    const { aead, nonce, rec } = this.#sendKeys.take(RECORD_OVERHEAD_BYTES + itemsBytes(items), nowMs)
-    if (this.#sendKeys.generation !== before) for (const one of this.#sending) this.#announce.add(one)
-    this.#sending.add(channel)
-    this.#announce.delete(channel)
-    this.#ackSent = this.#receive.acked
-    const counters = { rec, seq: chain.seq, ack: this.#ackSent, hash: chain.hash }
-    const frame = sealRecord({ aead, nonce }, { type, flags, cookies: this.#init.established.cookies }, counters, items)
-    wipe(nonce)
-    return frame
-  }
-
-  #subject(whose: 'local' | 'remote'): CheckpointSubject {
-    const { sid, epoch, localEid, remoteEid } = this.#init.established
-    return whose === 'local'
-      ? { sid, epoch, direction: this.#direction, eid: localEid }
-      : { sid, epoch, direction: this.#direction === 0 ? 1 : 0, eid: remoteEid }
+    return this.#writer.seal(channel, { type, flags, ...chain, ack: this.#receive.acked }, items, nowMs)
   }
 
   // ── frames in ──
@@ -514,24 +394,12 @@ export class SessionStream<T> {
    * @throws ProtocolError those of `readRecord`; `AEAD_OPEN`; `RANGE` (too many streams): the epoch is over, the session is not
    */
   receive(stream: number, frame: Uint8Array, nowMs: number): StreamEffect<T>[] {
-    const record = readRecord(frame, this.#init.established.cookies)
-    const last = this.#lastRec.get(stream)
-    if (last === undefined && this.#lastRec.size === STREAMS_MAX) {
-      throw new ProtocolError('RANGE', `a session has at most ${STREAMS_MAX} streams`, { field: 'stream' })
-    }
-    if (last !== undefined && record.counters.rec <= last) {
-      this.recordsDropped += 1
-      return []
-    }
-    const plaintext = this.#open(stream, record)
-    this.#lastRec.set(stream, record.counters.rec)
-    this.#heardMs = nowMs
-    this.#pinged = false
-    this.#probeUntilMs = undefined
-    this.#pingOut = false
+    const opened = this.#reader.open(stream, frame)
+    if (opened === undefined) return []
+    this.#liveness.heard(nowMs)
     this.#ackedNow = []
     try {
-      return this.#takeRecord(stream, record, readItems(plaintext), nowMs)
+      return this.#takeRecord(stream, opened.record, readItems(opened.plaintext), nowMs)
     } catch (error) {
       if (!(error instanceof ProtocolError) || this.#phase === 'closed') throw error
       return [...this.#ackedNow, ...this.#breakOff(BREAK_OFF_REASONS[error.code] ?? 'violation', error)]
@@ -540,25 +408,16 @@ export class SessionStream<T> {
 
   #breakOff(reason: TeardownReason, error: ProtocolError): StreamEffect<T>[] {
     this.abort(reason)
-    const conflict = this.#conflict
+    const { conflict } = this.#checkpoints
     return [{ kind: 'closed', close: { reason, by: 'local', error, ...(conflict === undefined ? {} : { conflict }) } }]
-  }
-
-  #open(stream: number, { counters, aad, sealed }: SealedRecord): Uint8Array {
-    const generation = generationOf(counters.rec)
-    const keys = this.#receiveKeys.for(generation)
-    const plaintext = keys?.aead.open(recordNonce(keys.iv, counters.rec), aad, sealed)
-    if (plaintext === undefined) throw new ProtocolError('AEAD_OPEN', `record ${counters.rec} does not open`)
-    this.#receiveKeys.opened(stream, generation)
-    return plaintext
   }
 
   #takeRecord(stream: number, record: SealedRecord, items: Item[], nowMs: number): StreamEffect<T>[] {
     const first = items[0] as Item
     if (record.type !== FRAME.DATA_STREAM) return this.#takeClosing(stream, record, items, nowMs)
     if (this.#phase === 'closed') return []
-    this.#bind(stream, first.channel)
-    if (this.#peerReady === undefined) return this.#takeReady(items)
+    this.#reader.bind(stream, first.channel)
+    if (this.#ready.facts === undefined) return this.#takeReady(items)
     const effects: StreamEffect<T>[] = []
     this.#takeAck(record.counters.ack, effects, nowMs)
     if (this.#peerFinal && items.some(({ kind }) => isTransaction(kind))) {
@@ -578,39 +437,12 @@ export class SessionStream<T> {
     return effects
   }
 
-  /** A channel's items come on one stream, and a stream carries one channel. */
-  #bind(stream: number, channel: number): void {
-    const bound = this.#channelOfStream.get(stream)
-    const carrier = this.#streamOfChannel.get(channel)
-    if (bound === channel && carrier === stream) return
-    if (bound !== undefined || carrier !== undefined || (stream === HANDSHAKE_STREAM) !== (channel === CONTROL_CHANNEL)) {
-      throw new ProtocolError('OUT_OF_ORDER', `channel ${channel} does not belong to stream ${stream}`, { field: 'channel' })
-    }
-    this.#channelOfStream.set(stream, channel)
-    this.#streamOfChannel.set(channel, stream)
-  }
-
   #takeReady(items: Item[]): StreamEffect<T>[] {
-    const [item] = items
-    if (item === undefined || items.length !== 1 || item.kind !== ITEM_KINDS.ready) {
-      throw new ProtocolError('OUT_OF_ORDER', "the peer's first record is not its READY alone", { field: 'kind' })
-    }
-    const ready = decodeReady(item.payload)
-    const verdict = reconcile(ready, this.#send.journal, this.#rx)
-    if (verdict.kind === 'diverged') return this.#breakOff('diverged', verdict.error)
-    const peer = { rx: ready.rx.seq, tx: ready.tx.seq, heads: copyHeads(ready.heads), eseLost: ready.eseLost }
-    if (verdict.kind === 'snapshot') {
-      this.#peerReady = { peer, resent: 0, snapshot: 'wanted' }
-      return this.#openIfReady()
-    }
-    const effects: StreamEffect<T>[] = []
-    const acked = this.#send.ack(verdict.ack)
+    const { diverged, acked } = this.#ready.take(items)
+    if (diverged !== undefined) return this.#breakOff('diverged', diverged)
+    const effects: StreamEffect<T>[] = this.#openIfReady()
     if (acked.length > 0) effects.push({ kind: 'acked', items: acked.map((entry) => entry.item), upTo: this.#send.acked })
-    const { seq } = this.#send.journal.synced
-    const lacking = verdict.entries.filter((entry) => entry.seq <= seq)
-    this.#send.begin(lacking)
-    this.#peerReady = { peer, resent: lacking.length, snapshot: 'none' }
-    return [...this.#openIfReady(), ...effects]
+    return effects
   }
 
   #takeAck(ack: bigint, effects: StreamEffect<T>[], nowMs: number): void {
@@ -627,16 +459,12 @@ export class SessionStream<T> {
       case ITEM_KINDS.ack:
       case ITEM_KINDS.checkpoint:
         return
+      case ITEM_KINDS.ping:
       case ITEM_KINDS.pong: {
-        const { payload, sentMs } = this.#measure ?? {}
-        if (payload === undefined || sentMs === undefined || !equals(item.payload, payload)) return
-        this.#measure = undefined
-        effects.push({ kind: 'pong', rttMs: nowMs - sentMs })
+        const rttMs = this.#liveness.take(item.kind, item.payload, nowMs)
+        if (rttMs !== undefined) effects.push({ kind: 'pong', rttMs })
         return
       }
-      case ITEM_KINDS.ping:
-        if (item.payload.length <= PING_BYTES_MAX) this.#pong = item.payload.slice()
-        return
       case ITEM_KINDS.window: {
         const { channel, bytes } = decodeWindow(item.payload)
         this.#send.grant(channel, Number(bytes))
@@ -652,23 +480,10 @@ export class SessionStream<T> {
   }
 
   #takeCheckpoint(payload: Uint8Array, nowMs: number): void {
-    const point = verifyCheckpoint(this.#init.crypto, payload, this.#subject('remote'))
-    this.#compare(payload)
+    const point = this.#checkpoints.verify(payload)
+    this.#checkpoints.compare(payload)
     this.#receive.claim(point)
-    this.#keepCheckpoint(payload, nowMs)
-  }
-
-  #keepCheckpoint(payload: Uint8Array, nowMs: number): void {
-    this.#peerCheckpoint = payload.slice()
-    this.#peerCheckpointMs = nowMs
-  }
-
-  /** @throws ProtocolError `HASH_MISMATCH`: the peer signed another chain for the same number; the pair is kept as the close's `conflict` */
-  #compare(arrived: Uint8Array): void {
-    const held = this.#peerCheckpoint
-    if (held === undefined || findConflicts(this.#init.crypto, [held, arrived]).length === 0) return
-    this.#conflict = { a: held, b: arrived.slice(), firstSeenMs: this.#peerCheckpointMs }
-    throw new ProtocolError('HASH_MISMATCH', 'the peer signed two chains for one number', { field: 'checkpoint.h' })
+    this.#checkpoints.keep(payload, nowMs)
   }
 
   #takeClosing(stream: number, record: SealedRecord, items: Item[], nowMs: number): StreamEffect<T>[] {
@@ -706,14 +521,14 @@ export class SessionStream<T> {
       this.#phase = 'closed'
       return [{ kind: 'closed', close: { reason: name, by: 'peer' } }]
     }
-    if (this.#peerReady === undefined) throw new ProtocolError('OUT_OF_ORDER', 'a TEARDOWN with final numbers before READY')
+    if (this.#ready.facts === undefined) throw new ProtocolError('OUT_OF_ORDER', 'a TEARDOWN with final numbers before READY')
     const effects: StreamEffect<T>[] = []
     this.#takeAck(record.counters.ack, effects, nowMs)
-    this.#compare(final.checkpoint)
+    this.#checkpoints.compare(final.checkpoint)
     checkFinal(final, this.#receive.run, equals)
-    const signed = verifyCheckpoint(this.#init.crypto, final.checkpoint, this.#subject('remote'))
+    const signed = this.#checkpoints.verify(final.checkpoint)
     checkFinal(signed, final, equals)
-    this.#keepCheckpoint(final.checkpoint, nowMs)
+    this.#checkpoints.keep(final.checkpoint, nowMs)
     this.#peerFinal = true
     const mine = this.#closing?.sent === true ? this.#closing : undefined
     if (mine !== undefined) {
@@ -734,16 +549,3 @@ export class SessionStream<T> {
 
 /** How what a record did wrong is told; anything else is a VIOLATION. */
 const BREAK_OFF_REASONS: Partial<Record<ProtocolErrorCode, TeardownReason>> = { DIVERGED: 'diverged', CONTRACT: 'contract' }
-
-function firstCounters({ keys, role }: Established): StreamCounters {
-  const [mine, theirs] = role === 'initiator' ? [keys.i2r, keys.r2i] : [keys.r2i, keys.i2r]
-  return {
-    direction: role === 'initiator' ? 0 : 1,
-    tx: { seq: 0n, hash: mine.chain.slice() },
-    rx: { seq: 0n, hash: theirs.chain.slice() }
-  }
-}
-
-function copyHeads(heads: ReadonlyMap<number, ChannelHead>): Map<number, ChannelHead> {
-  return new Map([...heads].map(([channel, { seq, digest }]) => [channel, { seq, digest: digest.slice() }]))
-}

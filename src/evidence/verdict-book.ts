@@ -5,8 +5,8 @@ import { type Eid, type EidHex, eidHex, eidToDid, eid as toEid } from '../../pro
 import { decodeRecord } from '../../protocol/records/envelope.ts'
 import { type PomRecord, pomType } from '../../protocol/records/pom.ts'
 import type { Clock } from '../platform/clock.ts'
+import { KeyedLock } from '../platform/keyed-lock.ts'
 import type { Logger } from '../platform/logger.ts'
-import { KeyLock } from '../spaces/key-lock.ts'
 import { cborCodec, type Store, type Table } from '../store/store.ts'
 import type { Origin, Standing, Verdict } from './evidence.ts'
 import type { StakeLedger } from './stake-ledger.ts'
@@ -55,7 +55,7 @@ export class VerdictBook {
   readonly #max: Record<Origin, number>
   readonly #table: Table<Row>
   readonly #held = new Map<EidHex, HeldVerdict>()
-  readonly #locks = new KeyLock()
+  readonly #locks = new KeyedLock()
   readonly #listeners: ((eid: EidHex, standing: Standing) => void)[] = []
   readonly #stopping = new AbortController()
   readonly #telling = new Map<EidHex, { retryMs: number; cancel: () => void }>()

@@ -17,12 +17,12 @@ import type { RecordEvidence } from '../evidence/evidence.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Host } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
+import { KeyedLock } from '../platform/keyed-lock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
 import { bytesCodec, type Store, type Table } from '../store/store.ts'
 import { type NetworkKind, reachableAddrs } from './address-scope.ts'
 import { dhtRecords } from './dht-records.ts'
-import { KeyLock } from './key-lock.ts'
 import { LocatorCache } from './locator-cache.ts'
 import { type Refreshed, Refresher } from './refresher.ts'
 import { SequenceBook } from './sequence-book.ts'
@@ -69,7 +69,7 @@ class NodeLocators implements Locators {
   readonly #cache = new LocatorCache()
   /** the highest generation of ours found in the network; asked once in a run */
   readonly #seen = new Map<EidHex, number>()
-  readonly #locks = new KeyLock()
+  readonly #locks = new KeyedLock()
   readonly #newerListeners = new Set<(eid: Eid, view: LocatorView) => void>()
   readonly #unsubscribe: (() => void)[]
   #cancelSettle: (() => void) | undefined

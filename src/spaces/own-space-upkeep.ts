@@ -4,7 +4,7 @@ import { recordExpiresAtMs } from '../../protocol/records/envelope.ts'
 import { JOIN_TTL_SEC } from '../../protocol/records/join.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
-import { KeyLock } from './key-lock.ts'
+import { KeyedLock } from '../platform/keyed-lock.ts'
 import type { OwnSpaceSigner } from './own-space-signer.ts'
 import type { OwnSpace, OwnSpaces } from './own-spaces.ts'
 import type { Refreshed, Refresher } from './refresher.ts'
@@ -26,7 +26,7 @@ export interface OwnSpaceUpkeepComponents {
 /** Saves, publishes and refreshes what our agents announced and joined, and takes back what they left. */
 export class OwnSpaceUpkeep {
   readonly #c: OwnSpaceUpkeepComponents
-  readonly #locks = new KeyLock()
+  readonly #locks = new KeyedLock()
 
   constructor(components: OwnSpaceUpkeepComponents) {
     this.#c = components

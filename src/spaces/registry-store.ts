@@ -17,10 +17,10 @@ import { ProtocolError } from '../../protocol/errors.ts'
 import { eid as eidOf } from '../../protocol/identity/eid.ts'
 import type { RegistryEvidence } from '../evidence/evidence.ts'
 import type { Clock } from '../platform/clock.ts'
+import { KeyedLock } from '../platform/keyed-lock.ts'
 import type { Logger } from '../platform/logger.ts'
 import { cborCodec, type Store, type Table, type WriteOp } from '../store/store.ts'
 import { networkOf } from './address-scope.ts'
-import { KeyLock } from './key-lock.ts'
 import { PublishBudget } from './publish-budget.ts'
 
 /** Rows that one LIST looks at before it answers with what it has and a cursor. */
@@ -85,7 +85,7 @@ class LevelRegistryStore implements RegistryStore {
   /** `exp, 12 digits:row key`, so that what expires first comes first */
   readonly #expiries: Table<Uint8Array>
   readonly #budget: PublishBudget
-  readonly #locks = new KeyLock()
+  readonly #locks = new KeyedLock()
   readonly #membersMax: number
   readonly #othersMax: number
   readonly #bytesMax: number

@@ -1,7 +1,7 @@
 import { nextSequence } from '../../protocol/records/sequence.ts'
 import type { Clock } from '../platform/clock.ts'
+import { KeyedLock } from '../platform/keyed-lock.ts'
 import { jsonCodec, type Store, type Table } from '../store/store.ts'
-import { KeyLock } from './key-lock.ts'
 
 /**
  * The last `gen` or `seq` that this node used for each signer, kind and key. A number is on disk, synced, before anything is signed with it
@@ -11,7 +11,7 @@ export class SequenceBook {
   readonly #store: Store
   readonly #clock: Clock
   readonly #table: Table<number>
-  readonly #locks = new KeyLock()
+  readonly #locks = new KeyedLock()
 
   constructor(store: Store, clock: Clock) {
     this.#store = store

@@ -1,7 +1,7 @@
+import type { KeyedLock } from '../platform/keyed-lock.ts'
 import type { Store, Table } from '../store/store.ts'
 import type { Contexts } from './contexts.ts'
 import type { KeptTodos, Overflow } from './kept-todos.ts'
-import type { KeyedLock } from './keyed-lock.ts'
 import type { MessageNames } from './message-names.ts'
 import { stateClass } from './states.ts'
 import type { Todo } from './todo.ts'

@@ -1,9 +1,9 @@
 import { MemoryLevel } from 'memory-level'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { ManualClock } from '../../src/platform/clock.ts'
+import { KeyedLock } from '../../src/platform/keyed-lock.ts'
 import { silentLogger } from '../../src/platform/logger.ts'
 import { seededRandom } from '../../src/platform/random.ts'
-import { KeyLock } from '../../src/spaces/key-lock.ts'
 import { PublishBudget } from '../../src/spaces/publish-budget.ts'
 import { type Refreshed, Refresher } from '../../src/spaces/refresher.ts'
 import { SequenceBook } from '../../src/spaces/sequence-book.ts'
@@ -181,7 +181,7 @@ describe('a publisher’s budget', () => {
 
 describe('a lock by key', () => {
   it('runs one at a time for a key in the order of asking, others beside it, and survives a failure', async () => {
-    const lock = new KeyLock()
+    const lock = new KeyedLock()
     const order: string[] = []
     const gate = Promise.withResolvers<void>()
     const first = lock.run('a', async () => {

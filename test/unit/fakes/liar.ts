@@ -1,7 +1,8 @@
 import type { Signer } from '../../../protocol/crypto/provider.ts'
 import { signCheckpoint } from '../../../protocol/session/checkpoint.ts'
 import { ITEM_KINDS } from '../../../protocol/session/items.ts'
-import { CONTROL_CHANNEL, SessionStream } from '../../../protocol/session/stream.ts'
+import { SessionStream } from '../../../protocol/session/stream.ts'
+import { CONTROL_CHANNEL } from '../../../protocol/session/stream-init.ts'
 import type { DurableSession } from '../../../src/sessions/durable-session.ts'
 import type { Session } from '../../../src/sessions/session.ts'
 
