@@ -108,6 +108,11 @@ export class SessionStream<T> {
     return this.#reader.dropped
   }
 
+  /** The channel that a stream of the peer carries. */
+  channelOf(stream: number): number | undefined {
+    return this.#reader.channelOf(stream)
+  }
+
   get unacked(): Iterable<Unacked<T>> {
     return this.#send.journal.entries
   }

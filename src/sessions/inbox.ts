@@ -2,6 +2,7 @@ import { ProtocolError } from '../../protocol/errors.ts'
 import type { Position } from '../../protocol/session/ledger.ts'
 import { WINDOW_START_BYTES, windowCost } from '../../protocol/session/window.ts'
 import type { WriteOp } from '../store/store.ts'
+import { Arrivals } from './arrivals.ts'
 import type { Housekeeping } from './housekeeping.ts'
 import type { DeliverEffect, LiveSession } from './live-session.ts'
 import type { Inbound } from './session.ts'
@@ -14,6 +15,8 @@ export const UNSERVED_BYTES_MAX = 1_048_576
  * the session up again gets a new window, but is not read on this channel until there is room.
  */
 export const IN_HAND_BYTES_MAX = 2 * WINDOW_START_BYTES
+/** The same over all channels, for streams whose channel is not known before their first record was read. */
+export const IN_HAND_BYTES_ALL_MAX = 4 * IN_HAND_BYTES_MAX
 
 export type ItemHandler = (item: Inbound) => Promise<void>
 type Delivered = { epoch: LiveSession; effect: DeliverEffect }
@@ -26,8 +29,10 @@ export class Inbox {
   readonly #ofChannel = new Map<number, ItemHandler>()
   /** items for channels without a handler; bounded by UNSERVED_BYTES_MAX */
   readonly #unserved = new Map<number, Delivered[]>()
-  /** by channel, what handlers have; what is added to it is bounded by IN_HAND_BYTES_MAX and a record */
-  readonly #inHand = new Map<number, { bytes: number; room: PromiseWithResolvers<void> | undefined }>()
+  /** by channel, what handlers have; on each what is added is bounded by IN_HAND_BYTES_MAX and a record, in all by IN_HAND_BYTES_ALL_MAX and a record a stream */
+  readonly #inHand = new Map<number, number>()
+  #inHandAll = 0
+  readonly #roomCame = new Arrivals()
   #unknownTold = false
 
   constructor(state: SessionState, housekeeping: Housekeeping) {
@@ -53,6 +58,7 @@ export class Inbox {
 
   clear(): void {
     this.#unserved.clear()
+    this.#roomCame.wake()
   }
 
   deliver(epoch: LiveSession, effect: DeliverEffect): void {
@@ -101,23 +107,26 @@ export class Inbox {
     }
   }
 
-  /** Undefined, or resolves when the channel's handlers have room again: then its stream may be read on. */
-  room(channel: number): Promise<void> | undefined {
-    const held = this.#inHand.get(channel)
-    if (held === undefined || held.bytes <= IN_HAND_BYTES_MAX) return undefined
-    held.room ??= Promise.withResolvers<void>()
-    return held.room.promise
+  /**
+   * Undefined, or resolves when handlers have room again for what a stream brings.
+   * @param channel - undefined: of a stream that has not said yet
+   */
+  room(channel: number | undefined): Promise<void> | undefined {
+    const hasRoom = () =>
+      channel === undefined ? this.#inHandAll <= IN_HAND_BYTES_ALL_MAX : (this.#inHand.get(channel) ?? 0) <= IN_HAND_BYTES_MAX
+    return hasRoom() ? undefined : this.#until(hasRoom)
+  }
+
+  async #until(hasRoom: () => boolean): Promise<void> {
+    while (!hasRoom() && this.#s.end === undefined) await this.#roomCame.next(undefined)
   }
 
   #count(channel: number, bytes: number): void {
-    const held = this.#inHand.get(channel) ?? { bytes: 0, room: undefined }
-    held.bytes += bytes
-    if (held.bytes <= IN_HAND_BYTES_MAX) {
-      held.room?.resolve()
-      held.room = undefined
-    }
-    if (held.bytes === 0) this.#inHand.delete(channel)
+    const held = (this.#inHand.get(channel) ?? 0) + bytes
+    if (held === 0) this.#inHand.delete(channel)
     else this.#inHand.set(channel, held)
+    this.#inHandAll += bytes
+    if (bytes < 0) this.#roomCame.wake()
   }
 
   #hand({ epoch, effect }: Delivered, handler: ItemHandler): void {

@@ -18,6 +18,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import { FrameReader } from './frame-reader.ts'
 import { Lane } from './lane.ts'
+import type { FrameRoom } from './large-frames.ts'
 import { closeName, handshakeFailed, neverSent, sessionError } from './session-errors.ts'
 import type { JournalTag } from './session-store.ts'
 
@@ -50,6 +51,8 @@ export interface EpochOwner {
   /** both READYs are there; nothing was handed over yet */
   ready(epoch: LiveSession, facts: ReadyFacts): void
   deliver(epoch: LiveSession, effect: DeliverEffect): void
+  /** undefined, or resolves when a stream may be read on that carries the channel; undefined: one that has not said yet */
+  room(channel: number | undefined): Promise<void> | undefined
   snapshot(epoch: LiveSession, effect: SnapshotEffect): void
   acked(items: readonly Outgoing<ItemTag>[]): void
   /** the peer's windows or acknowledgments may have moved */
@@ -80,6 +83,8 @@ export interface LiveSessionInit {
   contract?: ContractMeter | undefined
   /** the stream that carried the handshake */
   stream: ByteStream
+  /** bounds how many large frames are read at once */
+  frames?: FrameRoom | undefined
   /** opens another stream to the same peer */
   openStream: () => Promise<ByteStream>
   /** when INIT was sent or received, monotonic */
@@ -295,12 +300,24 @@ export class LiveSession {
   // ── receiving ──
 
   async #read(stream: ByteStream, number: number, first: Uint8Array | undefined): Promise<void> {
+    const frames = new FrameReader(stream, this.#init.frames)
     try {
-      if (first !== undefined) this.#take(number, first)
-      const frames = new FrameReader(stream)
-      while (this.#streams.has(stream)) this.#take(number, await frames.next())
+      let frame = first
+      while (this.#streams.has(stream)) {
+        const room = number === HANDSHAKE_STREAM ? undefined : this.#init.owner.room(this.#core.channelOf(number))
+        if (room !== undefined) {
+          // the session was taken up again while handlers still had what came before
+          frames.done()
+          await Promise.race([room, this.closed])
+        }
+        frame ??= await frames.next()
+        this.#take(number, frame)
+        frame = undefined
+      }
     } catch (error) {
       this.#streamFailed(stream, error)
+    } finally {
+      frames.done()
     }
   }
 
