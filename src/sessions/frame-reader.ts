@@ -1,6 +1,7 @@
 import { HEADER_BYTES, type Header, headerOf } from '../../protocol/session/header.ts'
 import type { ByteStream } from '../net/byte-stream.ts'
 import type { FrameRoom } from './large-frames.ts'
+import { withSignal } from './with-signal.ts'
 
 /** A frame up to this size is read into a buffer that the next one reuses; a larger one gets its own. */
 const KEPT_BYTES_MAX = 66_560
@@ -9,8 +10,8 @@ const KEPT_BYTES_MIN = 512
 
 export interface ReadFrameOptions {
   signal?: AbortSignal
-  /** looks at a header before anything of its body is read; throws what ends the reading */
-  admit?: (header: Header) => void
+  /** looks at a header before anything of its body is read; throws what ends the reading, or says when it may go on */
+  admit?: (header: Header) => Promise<void> | undefined
 }
 
 /**
@@ -36,7 +37,8 @@ export class FrameReader {
     const head = this.#buffer.subarray(0, HEADER_BYTES)
     await this.#stream.readInto(head, options)
     const header = headerOf(head)
-    admit?.(header)
+    const admitted = admit?.(header)
+    if (admitted !== undefined) await withSignal(admitted, signal)
     const frameBytes = HEADER_BYTES + header.bodyBytes
     if (frameBytes > KEPT_BYTES_MAX) this.#release = await this.#room?.enter(options)
     const frame = this.#roomFor(frameBytes)

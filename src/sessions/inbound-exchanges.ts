@@ -198,16 +198,15 @@ export class InboundExchanges {
     }
   }
 
-  /** Only a session's own peer may make us read more than a handshake's few bytes. */
-  #admit(stream: ByteStream, header: Header): void {
-    switch (header.type) {
-      case FRAME.DATA_STREAM:
-        if (this.#sessionOf(stream, header) === undefined) throw noSession()
-        return
-      case FRAME.TEARDOWN:
-      case FRAME.REVOCATION_PUBLISH:
-        throw new ProtocolError('OUT_OF_ORDER', 'the first frame of a stream ends no session')
+  /** Only a session's own peer may make us read more than a handshake's few bytes, and only once its READY is there. */
+  #admit(stream: ByteStream, header: Header): Promise<void> | undefined {
+    if (header.type === FRAME.TEARDOWN || header.type === FRAME.REVOCATION_PUBLISH) {
+      throw new ProtocolError('OUT_OF_ORDER', 'the first frame of a stream ends no session')
     }
+    if (header.type !== FRAME.DATA_STREAM) return undefined
+    const session = this.#sessionOf(stream, header)
+    if (session === undefined) throw noSession()
+    return session.readyAtMs === undefined ? session.ready : undefined
   }
 
   #sessionOf(stream: ByteStream, { iCookie, rCookie }: Header): LiveSession | undefined {
