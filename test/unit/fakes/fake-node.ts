@@ -9,6 +9,7 @@ import { seededRandom } from '../../../src/platform/random.ts'
 import type { NetworkKind } from '../../../src/spaces/address-scope.ts'
 import { createLocators } from '../../../src/spaces/create-locators.ts'
 import { createSpaces } from '../../../src/spaces/create-spaces.ts'
+import type { HandOverInit } from '../../../src/spaces/hand-over.ts'
 import { createRegistry, type Registry } from '../../../src/spaces/registry.ts'
 import type { RegistryClientInit } from '../../../src/spaces/registry-client.ts'
 import type { RegistryStoreInit } from '../../../src/spaces/registry-store.ts'
@@ -16,7 +17,9 @@ import { Store } from '../../../src/store/store.ts'
 import type { WorkSolver } from '../../../src/work/solver.ts'
 import type { FakeHost, FakeNetwork } from './fake-network.ts'
 
-export type FakeNodeInit = RegistryStoreInit & RegistryClientInit & { solver?: Pick<WorkSolver, 'solve'> } & { network?: NetworkKind }
+export type FakeNodeInit = RegistryStoreInit &
+  RegistryClientInit &
+  HandOverInit & { solver?: Pick<WorkSolver, 'solve'> } & { network?: NetworkKind }
 
 /** The spaces part of a node over a fake host, with a memory store. */
 export interface FakeNode {
