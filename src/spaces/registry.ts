@@ -1,4 +1,5 @@
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import type { ListRequest, ListResponse } from '../../protocol/discovery/registry-messages.ts'
 import type { Host } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
@@ -24,6 +25,8 @@ export interface RegistryStats {
 /** The registry as the rest of the node uses it: the sets kept here, their service, and the client (protocol/README.md §4). */
 export interface Registry extends RegistryClient {
   stats(): RegistryStats
+  /** What this node keeps as a registrar itself. */
+  held(request: ListRequest): Promise<ListResponse>
 }
 
 /** Opens the sets, serves them over `host`, and gives the client. */
@@ -48,6 +51,7 @@ export async function createRegistry(
   const client = createRegistryClient({ ...components, local, solver }, init)
   return {
     ...client,
+    held: (request) => local.list(request),
     stats: () => ({ ...local.stats(), served: service.served(), failed: service.failed() }),
     async stop() {
       await service.stop()
