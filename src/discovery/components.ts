@@ -37,6 +37,8 @@ export interface DiscoveryComponents {
   logger: Logger
   solver: Pick<WorkSolver, 'solve'>
   registry: Pick<Registry, 'registrars' | 'held'>
+  /** registrars of a key: as many of our own table count as such, without a look-up */
+  registrarsMax: number
   locators: Pick<Locators, 'resolve' | 'published' | 'learn'>
   /** live joins of our own agents */
   joins(): JoinRecord[]

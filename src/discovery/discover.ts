@@ -14,7 +14,6 @@ import { withDeadline } from '../spaces/deadline.ts'
 import { tooHard, type WorkProgress } from '../work/solver.ts'
 import type { DiscoveryComponents } from './components.ts'
 import { shuffled } from './pick.ts'
-import { REGISTRARS_KNOWN } from './relay-role.ts'
 import { sendOn } from './send-on.ts'
 
 /** Requests that one search makes when it is asked for more work than it did. */
@@ -192,7 +191,7 @@ export class Search {
   ): Promise<boolean> {
     const { host, random } = this.#c
     const table = host.dht.table()
-    const registrars = new Set(host.dht.nearestKnown(this.#for.target, REGISTRARS_KNOWN))
+    const registrars = new Set(host.dht.nearestKnown(this.#for.target, this.#c.registrarsMax))
     const chosen = stemCandidates(table.length > 0 ? table : host.peers(), registrars, new Set([host.peer]))
     if (chosen === undefined) return false
     for (const peer of shuffled(random, chosen.peers).slice(0, STEM_TRIES_MAX)) {

@@ -8,8 +8,6 @@ import { sendOn } from './send-on.ts'
 
 /** Peers that are tried before a hop gives a request up. */
 const TRIES_MAX = 3
-/** How many of the table count as registrars of a target: as many as there are registrars. */
-export const REGISTRARS_KNOWN = 20
 
 /** Carries requests towards the registrars, so that those do not learn who asked (protocol/README.md §5). */
 export class RelayRole {
@@ -49,7 +47,7 @@ export class RelayRole {
   }
 
   #registrarsKnown(target: Uint8Array): ReadonlySet<string> {
-    return new Set(this.#c.host.dht.nearestKnown(target, REGISTRARS_KNOWN))
+    return new Set(this.#c.host.dht.nearestKnown(target, this.#c.registrarsMax))
   }
 }
 
