@@ -14,9 +14,10 @@ import type { PeerAddress } from '../net/host.ts'
 import { channelItems } from './channel-items.ts'
 import type { DurableSessionInit } from './durable-session-init.ts'
 import { endsSession, whyOf } from './epoch-end.ts'
+import type { DeliverEffect, EpochEnd, EpochOwner, ItemTag, SnapshotEffect } from './epoch-owner.ts'
 import { Housekeeping } from './housekeeping.ts'
 import { Inbox, type ItemHandler } from './inbox.ts'
-import type { DeliverEffect, EpochEnd, EpochOwner, ItemTag, LiveSession, SnapshotEffect } from './live-session.ts'
+import type { LiveSession } from './live-session.ts'
 import { Outbox } from './outbox.ts'
 import type { ReadyAdditions } from './ready-additions.ts'
 import type { Inbound, Session, SessionEvent, SessionInfo } from './session.ts'
@@ -94,6 +95,19 @@ export class DurableSession implements Session, EpochOwner {
   /** Something of ours is not acknowledged, or waits. */
   get hasUnacked(): boolean {
     return this.#s.journal.length > 0 || this.#outbox.hasPending
+  }
+
+  /** Somebody waits for what was sent in it: not only certificates of ours are under way. */
+  get isAwaited(): boolean {
+    if (this.#outbox.hasPending) return true
+    for (const { item } of this.#s.journal.entries) if (item.kind !== ITEM_KINDS.rotation) return true
+    return false
+  }
+
+  /** Nothing was ever sent in it, either way: who dissolves it loses nothing. */
+  get isUnused(): boolean {
+    const { journal, ledger } = this.#s
+    return journal.tx.seq === 0n && !this.hasUnacked && ledger.isUntouched
   }
 
   /** Wall time at which the oldest unacknowledged transaction was journaled. */
@@ -348,6 +362,10 @@ export class DurableSession implements Session, EpochOwner {
 
   deliver(epoch: LiveSession, effect: DeliverEffect): void {
     this.#inbox.deliver(epoch, effect)
+  }
+
+  room(channel: number | undefined): Promise<void> | undefined {
+    return this.#inbox.room(channel)
   }
 
   snapshot(epoch: LiveSession, effect: SnapshotEffect): void {

@@ -36,8 +36,23 @@ function print(out: Output, status: NodeStatus): void {
     `network   ${network}, ${counted(status.peers, 'peer')}, ${status.routingTableSize} in the routing table, DHT ${status.dhtMode}, ${status.scope}`
   )
   for (const address of status.addresses) out.line(`          ${address}`)
+  for (const { peer, hidden, invented, lastAtMs } of status.faultyRegistrars) {
+    const what = [
+      hidden === 0 ? '' : `hid ${hidden} of what it took`,
+      invented === 0 ? '' : `served ${invented} that are forged or misplaced`
+    ]
+    out.line(
+      out.paint.yellow(`registrar ${peer} ${what.filter((part) => part !== '').join(' and ')}, last ${age(Date.now() - lastAtMs)} ago`)
+    )
+  }
   out.line(`A2A       ${status.http?.url ?? 'off'}`)
   out.line(`sessions  ${status.sessions}`)
+  const { store, drainHeld, queueDamaged } = status
+  const free = store.freeBytes === undefined ? '' : `, ${bytesText(store.freeBytes)} free`
+  const disk = store.state === 'ok' ? `ok${free}` : out.paint.red(`${store.state}: ${store.reason ?? ''}${free}; nothing new is taken`)
+  out.line(`disk      ${disk}`)
+  if (drainHeld !== undefined) out.line(out.paint.yellow(`queues    held: ${drainHeld}`))
+  if (queueDamaged > 0) out.line(out.paint.yellow(`queues    ${counted(queueDamaged, 'damaged row')} set aside`))
   out.line('')
   if (agents.length === 0) out.line('no agents yet: rookery agent add NAME')
   out.table(

@@ -329,6 +329,7 @@ export interface NodeInit extends SessionManagerInit {
   /** in place of the fixed agents: they may rotate */
   sessionAgents?: SessionAgents
   rotated?: SessionManagerComponents['rotated']
+  ready?: SessionManagerComponents['ready']
 }
 
 export function memoryStore(): Store {
@@ -337,7 +338,7 @@ export function memoryStore(): Store {
 
 /** A session manager on any host, with channels 1 and 2 recorded. */
 export async function nodeOn(host: Host, clock: Clock, agents: LocalAgent[], init: NodeInit = {}, seed = 1): Promise<Node> {
-  const { policy, channels = [1, 2], handler, store = memoryStore(), sessionAgents, rotated, ...settings } = init
+  const { policy, channels = [1, 2], handler, store = memoryStore(), sessionAgents, rotated, ready, ...settings } = init
   const manager = await createSessionManager(
     {
       host,
@@ -348,6 +349,7 @@ export async function nodeOn(host: Host, clock: Clock, agents: LocalAgent[], ini
       store,
       agents: sessionAgents ?? { list: () => agents, byEid: (one) => agents.find(({ eidHex: hex }) => hex === eidHex(one)) },
       ...(rotated === undefined ? {} : { rotated }),
+      ...(ready === undefined ? {} : { ready }),
       ...(policy === undefined ? {} : { policy })
     },
     settings
