@@ -64,6 +64,40 @@ describe('three nodes and a proof', () => {
   })
 })
 
+describe('a verdict and the sessions with its target', () => {
+  it('[TRM-08] ends at the start what an earlier run left, parked on disk or not', async () => {
+    const dir = nodeDir()
+    const first = await createNode({ ...LOOPBACK, dataDir: dir.path })
+    const m = await node()
+    const alice = await first.addAgent({ name: 'alice' })
+    const mallory = await m.addAgent({ name: 'mallory' })
+    first.locators.resolve = async () => ({ address: { peer: m.peer, addrs: m.host.addresses() } }) as never
+    const { id } = (await first.openSession(alice, mallory.eid)).info()
+    first.sessions.dismiss = async () => {} // the process dies before it gets there
+    expect(await first.evidence.found(checkpointPair(signedBy(mallory.signer)))).toBe('challenged')
+    expect(first.sessions.list()).toMatchObject([{ id, state: 'established' }])
+    await first.stop()
+
+    const second = await createNode({ ...LOOPBACK, dataDir: dir.path })
+    opened.push({ stop: () => second.stop(), dir })
+    while ((await second.sessions.ended()).length === 0) await systemClock.sleep(20)
+    expect(await second.sessions.ended()).toMatchObject([{ id, reason: 'policy' }])
+    expect(await second.sessions.listAll()).toEqual([])
+  })
+
+  it('[TRM-08] ends one that was opened while the verdict came', async () => {
+    const a = await node()
+    const m = await node()
+    const alice = await a.addAgent({ name: 'alice' })
+    const mallory = await m.addAgent({ name: 'mallory' })
+    a.locators.resolve = async () => ({ address: { peer: m.peer, addrs: m.host.addresses() } }) as never
+    await a.evidence.found(checkpointPair(signedBy(mallory.signer)))
+    a.evidence.admit = () => {} // it was asked before the verdict was there
+    const session = await a.openSession(alice, mallory.eid)
+    expect(await session.closed).toEqual({ reason: 'policy' })
+  })
+})
+
 describe('a peer that signs two checkpoints for one number', () => {
   it('[TRM-05] [TRM-06] [TRM-07] [TRM-08] is revoked over QUIC, told why, and refused by a third node that fetched the ticket', async () => {
     const a = await node()
