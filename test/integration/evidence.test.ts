@@ -11,6 +11,8 @@ import { systemClock } from '../../src/platform/clock.ts'
 import type { DurableSession } from '../../src/sessions/durable-session.ts'
 import type { LiveSession } from '../../src/sessions/live-session.ts'
 import type { Session } from '../../src/sessions/session.ts'
+import { SessionStore } from '../../src/sessions/session-store.ts'
+import { openStore } from '../../src/store/open-store.ts'
 import { LOOPBACK, nodeDir } from '../support/node-dir.ts'
 import { checkpointPair, signedBy } from '../unit/fakes/contradictions.ts'
 import { lie } from '../unit/fakes/liar.ts'
@@ -65,7 +67,7 @@ describe('three nodes and a proof', () => {
 })
 
 describe('a verdict and the sessions with its target', () => {
-  it('[TRM-08] ends at the start what an earlier run left, parked on disk or not', async () => {
+  it('[TRM-08] ends at the start what an earlier run left, also parked sessions that nothing would take up again', async () => {
     const dir = nodeDir()
     const first = await createNode({ ...LOOPBACK, dataDir: dir.path })
     const m = await node()
@@ -77,6 +79,11 @@ describe('a verdict and the sessions with its target', () => {
     expect(await first.evidence.found(checkpointPair(signedBy(mallory.signer)))).toBe('challenged')
     expect(first.sessions.list()).toMatchObject([{ id, state: 'established' }])
     await first.stop()
+    const store = await openStore(dir.path, { software: 'test' })
+    const sessions = new SessionStore(store)
+    for await (const record of sessions.records())
+      await sessions.commit([sessions.record({ ...record, activeAtMs: record.activeAtMs - 7_200_000 })])
+    await store.close()
 
     const second = await createNode({ ...LOOPBACK, dataDir: dir.path })
     opened.push({ stop: () => second.stop(), dir })
