@@ -9,8 +9,10 @@ import type { PublishOptions } from '../spaces/spaces.ts'
 import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
 import type { ControlContext, ControlHandlers } from './control-server.ts'
 import { checkUntil, deliveryHandlers } from './delivery-handlers.ts'
+import { discover } from './discover-handler.ts'
 import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
+import { spaceHandlers } from './space-handlers.ts'
 
 const PREVIEW_CHARS = 200
 const PAGE = 100
@@ -26,6 +28,8 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
   })
   return {
     ...deliveryHandlers(node, options),
+    ...spaceHandlers(node, options),
+    discover: (params, context) => discover(node, params, context),
     status: () => nodeStatus(node),
     async stop(_params, context) {
       context.afterAnswer(() => void node.stop())
@@ -39,27 +43,6 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
       const agent = node.agents.get(name)
       const { old, unacknowledged } = await node.rotate(agent, options(context))
       return { ...(await agentView(node, agent)), oldDid: old, unacknowledged }
-    },
-    'space.announce'({ name, agent, description }, context) {
-      const curator = node.agents.get(agent)
-      return node.spaces.announce({ name, curator, ...(description === undefined ? {} : { description }) }, options(context))
-    },
-    'space.join'({ name, agent, tags }, context) {
-      return node.spaces.join({ name, agent: node.agents.get(agent), ...(tags === undefined ? {} : { tags }) }, options(context))
-    },
-    async 'space.leave'({ name, agent }, context) {
-      await node.spaces.leave({ name, agent: node.agents.get(agent) }, options(context))
-      return { name }
-    },
-    'space.list': () => node.spaces.list(),
-    find({ name, tags, mode, limit }, context) {
-      const query = {
-        name,
-        ...(tags === undefined ? {} : { tags }),
-        ...(mode === undefined ? {} : { mode }),
-        ...(limit === undefined ? {} : { limit })
-      }
-      return node.spaces.find(query, options(context))
     },
     async resolve({ did }, context) {
       const { mailboxKey, ...view } = await node.locators.resolve(eidFromDid(did), options(context))

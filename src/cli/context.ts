@@ -41,9 +41,18 @@ export class Invocation {
   }
 
   /** Calls the running node, showing its progress; Ctrl-C ends the work on the node too. */
-  async call<M extends ControlMethod>(method: M, params: ControlParams<M>): Promise<ControlResults[M]> {
+  async call<M extends ControlMethod>(
+    method: M,
+    params: ControlParams<M>,
+    { progress = 'shown', onEvent }: { progress?: 'shown' | 'quiet'; onEvent?: (event: unknown) => void } = {}
+  ): Promise<ControlResults[M]> {
+    const onProgress = (text: string) => this.out.progress(text)
     try {
-      return await callControl(this.dataDir, method, params, { signal: this.signal, onProgress: (text) => this.out.progress(text) })
+      return await callControl(this.dataDir, method, params, {
+        signal: this.signal,
+        ...(progress === 'shown' ? { onProgress } : {}),
+        ...(onEvent === undefined ? {} : { onEvent })
+      })
     } finally {
       this.out.done()
     }
