@@ -13,7 +13,8 @@ import {
 } from 'node:crypto'
 import { concat, equals, isZero, toHex } from '../../protocol/bytes.ts'
 import { createHpke } from '../../protocol/crypto/hpke.ts'
-import { isPrimeOrderKey, nobleCrypto } from '../../protocol/crypto/noble.ts'
+import { nobleCrypto } from '../../protocol/crypto/noble.ts'
+import { hasPrimeOrder } from '../../protocol/crypto/prime-order.ts'
 import type { CryptoProvider, X25519 } from '../../protocol/crypto/provider.ts'
 
 const ED25519_PKCS8 = Buffer.from('302e020100300506032b657004220420', 'hex')
@@ -36,7 +37,7 @@ const verifyKeys = new Map<string, KeyObject | undefined>()
 function verifyKey(key: Uint8Array): KeyObject | undefined {
   const name = toHex(key)
   if (verifyKeys.has(name)) return verifyKeys.get(name)
-  const imported = isPrimeOrderKey(key) ? publicKey(ED25519_SPKI, key) : undefined
+  const imported = hasPrimeOrder(key) ? publicKey(ED25519_SPKI, key) : undefined
   if (verifyKeys.size >= KEY_CACHE_MAX) verifyKeys.delete(verifyKeys.keys().next().value as string)
   verifyKeys.set(name, imported)
   return imported
