@@ -46,6 +46,10 @@ const x: X25519 = {
     } catch {
       return undefined
     }
+  },
+  exchange(secret, publicKey) {
+    const shared = x.sharedSecret(secret, publicKey)
+    return shared === undefined ? undefined : { own: x.publicKey(secret), shared }
   }
 }
 
