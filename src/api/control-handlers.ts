@@ -8,8 +8,11 @@ import type { RookeryNode } from '../rookery-node.ts'
 import type { PublishOptions } from '../spaces/spaces.ts'
 import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
 import type { ControlContext, ControlHandlers } from './control-server.ts'
+import { checkUntil, deliveryHandlers } from './delivery-handlers.ts'
+import { discover } from './discover-handler.ts'
 import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
+import { spaceHandlers } from './space-handlers.ts'
 
 const PREVIEW_CHARS = 200
 const PAGE = 100
@@ -24,6 +27,9 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
     onProgress: progress
   })
   return {
+    ...deliveryHandlers(node, options),
+    ...spaceHandlers(node, options),
+    discover: (params, context) => discover(node, params, context),
     status: () => nodeStatus(node),
     async stop(_params, context) {
       context.afterAnswer(() => void node.stop())
@@ -37,27 +43,6 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
       const agent = node.agents.get(name)
       const { old, unacknowledged } = await node.rotate(agent, options(context))
       return { ...(await agentView(node, agent)), oldDid: old, unacknowledged }
-    },
-    'space.announce'({ name, agent, description }, context) {
-      const curator = node.agents.get(agent)
-      return node.spaces.announce({ name, curator, ...(description === undefined ? {} : { description }) }, options(context))
-    },
-    'space.join'({ name, agent, tags }, context) {
-      return node.spaces.join({ name, agent: node.agents.get(agent), ...(tags === undefined ? {} : { tags }) }, options(context))
-    },
-    async 'space.leave'({ name, agent }, context) {
-      await node.spaces.leave({ name, agent: node.agents.get(agent) }, options(context))
-      return { name }
-    },
-    'space.list': () => node.spaces.list(),
-    find({ name, tags, mode, limit }, context) {
-      const query = {
-        name,
-        ...(tags === undefined ? {} : { tags }),
-        ...(mode === undefined ? {} : { mode }),
-        ...(limit === undefined ? {} : { limit })
-      }
-      return node.spaces.find(query, options(context))
     },
     async resolve({ did }, context) {
       const { mailboxKey, ...view } = await node.locators.resolve(eidFromDid(did), options(context))
@@ -92,14 +77,7 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
     'inbox.approve': async ({ id, verdict }) => shown(await node.todos.approve(id, verdict)),
     async sleep({ agent, untilMs }, context) {
       const hosted = node.agents.get(agent)
-      if (untilMs !== undefined && untilMs <= node.clock.nowMs()) {
-        throw new RookeryError('UNTIL_PAST', 'the time to sleep until is past', {
-          kind: 'usage',
-          field: 'untilMs',
-          value: untilMs,
-          remedy: 'give a time to come, in milliseconds since 1970'
-        })
-      }
+      checkUntil(untilMs, node.clock.nowMs())
       await node.sleep(hosted, { ...options(context), untilMs })
       return await agentView(node, hosted)
     },
@@ -120,7 +98,7 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
       const records = await node.queue.list(homeOf(node.agents.get(agent)), limit === undefined ? {} : { limit })
       return records.map(({ key, issuer, objectId, principal, object, enqueuedAtMs, expiresAtMs }) => ({
         key,
-        issuer: eidToDid(toEid(Uint8Array.from(Buffer.from(issuer, 'hex')))),
+        issuer: issuer === '' ? '' : eidToDid(toEid(Uint8Array.from(Buffer.from(issuer, 'hex')))),
         objectId,
         principal,
         bytes: object.length,

@@ -18,6 +18,8 @@ export interface ControlContext {
   readonly signal: AbortSignal
   /** a line for a person who waits; dropped when the caller reads too slowly */
   progress(text: string): void
+  /** A value for programs on the way to the result; dropped, as progress is, where the caller does not keep up. */
+  event(value: object): void
   /** runs once the answer is written */
   afterAnswer(call: () => void): void
 }
@@ -101,11 +103,13 @@ export async function serveControl(
     try {
       const call = await readCall(request)
       response.writeHead(200, { 'content-type': 'application/x-ndjson; charset=utf-8', 'cache-control': 'no-store' })
+      const tell = (text: string) => {
+        if (!response.writableEnded && !response.destroyed && !response.writableNeedDrain) response.write(text)
+      }
       const context: ControlContext = {
         signal: abort.signal,
-        progress(text) {
-          if (!response.writableEnded && !response.destroyed && !response.writableNeedDrain) response.write(line({ progress: text }))
-        },
+        progress: (text) => tell(line({ progress: text })),
+        event: (value) => tell(line({ event: value })),
         afterAnswer: (run) => after.push(run)
       }
       const handler = components.handlers[call.method] as (params: unknown, context: ControlContext) => Promise<unknown>

@@ -1,16 +1,32 @@
 import { isAbsolute } from 'node:path'
 import { z } from 'zod'
-import { REACHABILITY_MODES, type ReachabilityMode, type WakeWindow } from '../../protocol/delivery/modes.ts'
+import { MODE_WORDS, modeOf, type ReachabilityMode, type WakeWindow } from '../../protocol/delivery/modes.ts'
+import { NAME_CHARS_MAX } from '../../protocol/discovery/names.ts'
 import { contractNeeds } from '../config/contract.ts'
 import type { DrainReport, QueueUsage } from '../delivery/asleep-queue.ts'
+import { ATTACH_LEASE_MAX_MS, ATTACH_LEASE_MIN_MS } from '../delivery/attachments.ts'
+import type { QueueExport, QueueRecordView } from '../delivery/queue-files.ts'
+import type { DiscoveryPath, FoundAnonymously } from '../discovery/discover.ts'
 import { RookeryError } from '../errors.ts'
 import type { StandingView } from '../evidence/evidence.ts'
 import type { SessionInfo } from '../sessions/session.ts'
 import type { SessionDetails } from '../sessions/session-details.ts'
 import type { RegistrarReport } from '../spaces/registrar-book.ts'
-import type { FindResult, LocatorView, MemberView, SpaceView } from '../spaces/spaces.ts'
+import type {
+  FindResult,
+  HandOverView,
+  LocatorView,
+  MemberView,
+  OwnSpaceView,
+  PruneView,
+  PutCounts,
+  SpaceDetails,
+  SpaceView
+} from '../spaces/spaces.ts'
+import type { StoreState } from '../store/store.ts'
 import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
 import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
+import type { WorkProgress } from '../work/solver.ts'
 
 /** Bounds of the control API; a request above one is refused with the bound's name. */
 export const CONTROL_BOUNDS = {
@@ -37,11 +53,15 @@ const TODO_STATES = [
 
 const agentRef = z.string().min(1).max(64).optional()
 const did = z.string().min(1).max(80)
-const spaceName = z.string().min(1).max(256)
+const spaceName = z.string().min(1).max(NAME_CHARS_MAX)
 const todoId = z.string().min(1).max(128)
 const sessionId = z.string().regex(/^[0-9a-f]{32}$/, 'must be a session id: 32 hex digits, see session.list')
 const tags = z.array(z.string().min(1).max(64)).max(16)
-const mode = z.enum(REACHABILITY_MODES)
+const mode = z.enum(MODE_WORDS).transform((name) => modeOf(name) as ReachabilityMode)
+const leaseMs = z.int().min(ATTACH_LEASE_MIN_MS).max(ATTACH_LEASE_MAX_MS).optional()
+const leaseId = z.string().regex(/^[0-9a-f]{32}$/, 'must be the id that agent.attach gave')
+const queued = z.string().min(4).max(128)
+const seeds = z.array(z.string().min(1).max(128)).max(8)
 const limit = z.int().min(1).max(CONTROL_BOUNDS.listMax)
 const window = z.strictObject({
   periodSec: z
@@ -92,11 +112,56 @@ export const CONTROL_PARAMS = {
   'agent.list': z.strictObject({}),
   /** gives it another EID; name, token, tasks, queue and mailbox stay */
   'agent.rotate': z.strictObject({ name: agentName }),
-  'space.announce': z.strictObject({ name: spaceName, agent: agentRef, description: z.string().max(256).optional() }),
+  'space.announce': z.strictObject({
+    name: spaceName,
+    agent: agentRef,
+    description: z.string().max(256).optional(),
+    seeds: seeds.optional(),
+    /** as many parts at least, for a space that is known to be big */
+    shards: z.int().min(1).max(256).optional()
+  }),
+  /** what is left out stays as it is */
+  'space.update': z.strictObject({
+    name: spaceName,
+    agent: agentRef,
+    description: z.string().max(256).optional(),
+    seeds: seeds.optional()
+  }),
+  /** `to`: the DID of another curator, or "nobody" to take an offer back */
+  'space.handover': z.strictObject({ name: spaceName, agent: agentRef, to: did }),
+  'space.tombstone': z.strictObject({ name: spaceName, agent: agentRef }),
+  /** Unix ms; "shown": the member is listed again */
+  'space.prune': z.strictObject({
+    name: spaceName,
+    agent: agentRef,
+    member: did,
+    untilMs: z.union([z.int().min(0), z.literal('shown')]).optional()
+  }),
+  'space.show': z.strictObject({ name: spaceName }),
+  /** `curator`: a DID, or "nobody" to forget whom this node follows */
+  'space.trust': z.strictObject({ name: spaceName, curator: did }),
   'space.join': z.strictObject({ name: spaceName, agent: agentRef, tags: tags.optional() }),
   'space.leave': z.strictObject({ name: spaceName, agent: agentRef }),
   'space.list': z.strictObject({}),
-  find: z.strictObject({ name: spaceName, tags: tags.optional(), mode: mode.optional(), limit: limit.optional() }),
+  /** without `limit` in pages: `after` is the `next` of the page before, and 1,000 a page's size by default */
+  find: z.strictObject({
+    name: spaceName,
+    tags: tags.optional(),
+    mode: mode.optional(),
+    limit: limit.optional(),
+    page: z.strictObject({ size: limit, after: z.string().min(1).max(400).optional() }).optional()
+  }),
+  /** anonymous: nobody is shown who searches. Tells {@link DiscoverEventView} on the way */
+  discover: z.strictObject({
+    name: spaceName.optional(),
+    point: z.strictObject({ did, tag: z.string().min(1).max(64) }).optional(),
+    tags: tags.optional(),
+    mode: mode.optional(),
+    minReputation: z.int().min(0).max(100).optional(),
+    want: z.enum(['records', 'contact', 'both']).optional(),
+    fanOut: z.int().min(1).max(16).optional(),
+    shards: z.int().min(1).max(256).optional()
+  }),
   resolve: z.strictObject({ did }),
   /** `contract`: ask for one that grants at least this; without members any will do */
   'session.open': z.strictObject({ agent: agentRef, did, contract: contractNeeds.optional() }),
@@ -144,7 +209,28 @@ export const CONTROL_PARAMS = {
     /** the owner vouches for the clock as it is, though the disk knows a later time (G-10) */
     clock: z.literal('trusted').optional()
   }),
+  /** how an agent can be reached from now on; what is absent stays as it was */
+  'mode.set': z.strictObject({
+    agent: agentRef,
+    mode,
+    window: window.optional(),
+    /** of `sleep`, Unix ms */
+    untilMs: z.int().min(0).optional(),
+    queueing: z.enum(['on', 'off']).optional()
+  }),
+  /** a process of the agent is at work: renew before the lease ends (G-16) */
+  'agent.attach': z.strictObject({ agent: agentRef, leaseMs }),
+  'agent.renew': z.strictObject({ id: leaseId, leaseMs }),
+  'agent.detach': z.strictObject({ id: leaseId }),
   'queue.list': z.strictObject({ agent: agentRef, limit: limit.optional() }),
+  /** `object`: a key, an object id, or the beginning of one */
+  'queue.show': z.strictObject({ agent: agentRef, object: queued }),
+  /** drops one, or with `all` whatever waits */
+  'queue.drop': z.strictObject({ agent: agentRef, object: queued.optional(), all: z.literal(true).optional() }),
+  /** looks again at what waits, and at rows that were set aside */
+  'queue.retry': z.strictObject({ agent: agentRef }),
+  /** writes what waits, sealed as it is, into the data directory */
+  'queue.export': z.strictObject({ agent: agentRef }),
   /** with `did` (or the name of an agent of this node): that one, after asking its registrars */
   standing: z.strictObject({ did: did.optional(), limit: limit.optional() })
 } as const
@@ -164,6 +250,12 @@ export interface AgentView {
   mode: ReachabilityMode
   window?: WakeWindow
   untilMs?: number
+  /** nothing is kept for it while it sleeps */
+  queueing?: 'off'
+  /** processes that hold a lease (G-16); a handler inside the node counts beside them */
+  attached: number
+  /** whether it takes work now, and when it does again where that is known */
+  reachable: { now: 'accepts' | 'asleep'; retryAfterSec?: number }
   queue: QueueUsage
   /** the agent's A2A endpoint on loopback, where HTTP is served */
   url?: string
@@ -187,6 +279,12 @@ export interface NodeStatus {
   modesOffered: ReachabilityMode[]
   agents: AgentView[]
   sessions: number
+  /** whether the data directory takes writes (F065, F070) */
+  store: StoreState
+  /** rows of asleep queues that could not be read and were set aside since the start */
+  queueDamaged: number
+  /** why no queue is handed over now: the clock reads too early (G-10) */
+  drainHeld?: string
   spaces: { role: 'curator' | 'member'; agent: string; name: string; expiresAtMs: number }[]
   http: { url: string } | undefined
   /** every bound in force, by setting name (OD-30) */
@@ -223,6 +321,12 @@ export interface SendResult {
   elapsedMs: number
 }
 
+export interface AttachmentView {
+  id: string
+  agent: string
+  leaseMs: number
+}
+
 /** A queued object by its name and size; the control API never returns its bytes (OD-50). */
 export interface QueueEntry {
   key: string
@@ -242,11 +346,18 @@ export interface ControlResults {
   'agent.list': AgentView[]
   /** `unacknowledged`: former identities that some session still goes by; their secrets go within a day */
   'agent.rotate': AgentView & { oldDid: string; unacknowledged: number }
-  'space.announce': SpaceView & { registrars: number; stored: number }
-  'space.join': MemberView & { registrars: number; stored: number }
+  'space.announce': SpaceView & PutCounts
+  'space.update': SpaceView & PutCounts
+  'space.handover': HandOverView
+  'space.tombstone': { name: string }
+  'space.prune': PruneView
+  'space.show': SpaceDetails
+  'space.trust': { name: string; curator?: string }
+  'space.join': MemberView & PutCounts
   'space.leave': { name: string }
-  'space.list': { role: 'curator' | 'member'; agent: string; name: string; dsid: string; refreshedAtMs: number; expiresAtMs: number }[]
+  'space.list': OwnSpaceView[]
   find: FindResult
+  discover: DiscoverResult
   resolve: Omit<LocatorView, 'mailboxKey'> & { mailboxKeyHex: string }
   'session.open': SessionInfo
   'session.list': SessionInfo[]
@@ -260,14 +371,42 @@ export interface ControlResults {
   'inbox.approve': { todo: Todo; task: JsonObject }
   sleep: AgentView
   wake: AgentView & { drain: DrainReport }
+  'mode.set': AgentView
+  'agent.attach': AttachmentView
+  'agent.renew': AttachmentView
+  'agent.detach': { id: string; detached: boolean }
   'queue.list': QueueEntry[]
+  'queue.show': QueueRecordView
+  'queue.drop': { dropped: number; bytes: number }
+  'queue.retry': DrainReport & { restored: number }
+  'queue.export': QueueExport
   standing: StandingView[]
 }
 
 export type ControlMethods = { [M in ControlMethod]: { params: ControlParams<M>; result: ControlResults[M] } }
 
-/** One line of an answer, NDJSON: any number of `progress`, then exactly one of the other two. */
-export type ControlLine = { progress: string } | { result: Json } | { error: Json }
+/** An agent that an anonymous search found. */
+export type DiscoveredView = Omit<FoundAnonymously, 'eid'>
+
+export interface DiscoverResult {
+  found: DiscoveredView[]
+  /** how the request travelled; undefined where it was not sent */
+  path?: DiscoveryPath
+  /** bits of work that it carried, and what they cost */
+  difficulty: number
+  tries: number
+  elapsedMs: number
+}
+
+/** What `discover` tells before its result. */
+export type DiscoverEventView =
+  | { kind: 'solving'; progress: WorkProgress }
+  | { kind: 'sent'; path: DiscoveryPath; difficulty: number }
+  | { kind: 'harder'; difficulty: number }
+  | { kind: 'found'; found: DiscoveredView }
+
+/** One line of an answer, NDJSON: any number of `progress` and `event`, then exactly one of the other two. */
+export type ControlLine = { progress: string } | { event: Json } | { result: Json } | { error: Json }
 
 /**
  * @throws RookeryError `METHOD_UNKNOWN`, `PARAMS_INVALID` with field, value and remedy

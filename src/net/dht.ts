@@ -48,6 +48,20 @@ export class KademliaDht implements Dht {
     return this.#c.kad.routingTable.size
   }
 
+  table(): string[] {
+    const { kad, crypto } = this.#c
+    return kad.routingTable.closestPeers(crypto.sha256(new Uint8Array(0)), { count: kad.routingTable.size }).map(String)
+  }
+
+  nearestKnown(key: Uint8Array, max: number): string[] {
+    const { kad, crypto } = this.#c
+    return kad.routingTable.closestPeers(crypto.sha256(key), { count: max }).map(String)
+  }
+
+  held(key: Uint8Array): Uint8Array | undefined {
+    return this.#c.datastore.value(key)
+  }
+
   mode(): 'client' | 'server' {
     return this.#c.kad.getMode()
   }
@@ -68,6 +82,12 @@ export class KademliaDht implements Dht {
     return Promise.all(
       nearest.map(async ({ id, addrs, hops }) => ({ peer: id.toString(), addrs: addrs.length > 0 ? addrs : await this.#known(id), hops }))
     )
+  }
+
+  async neighbours(options: { signal?: AbortSignal } = {}): Promise<FoundPeer[]> {
+    const { peer, kad } = this.#c
+    const found = await this.closestPeers(peer.toMultihash().bytes, { ...options, countMax: kad.k + 1 })
+    return found.filter((one) => one.peer !== peer.toString())
   }
 
   async #known(id: PeerId): Promise<string[]> {

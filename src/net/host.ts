@@ -46,6 +46,8 @@ export interface Host {
 export interface Dht {
   /** The peers closest to `key` that the network knows, nearest first, ourselves included where we belong. */
   closestPeers(key: Uint8Array, options?: { signal?: AbortSignal; countMax?: number }): Promise<FoundPeer[]>
+  /** The peers closest to ourselves that the network knows, nearest first. The look-up itself makes us known to them and fills our table. */
+  neighbours(options?: { signal?: AbortSignal }): Promise<FoundPeer[]>
   /** Stores at the closest peers; tells how many took it. Our own copy goes through the same rules. */
   put(key: Uint8Array, value: Uint8Array, options?: { signal?: AbortSignal }): Promise<{ stored: number; asked: number; known: number }>
   /** Asks the closest peers one by one; yields each distinct value that passes the validator, as it comes. */
@@ -53,5 +55,11 @@ export interface Dht {
   /** How many peers of our own table lie closer to `key` than we do; counted up to `max`, without a look-up. */
   closerKnown(key: Uint8Array, max: number): number
   routingTableSize(): number
+  /** PeerIds of our own table. */
+  table(): string[]
+  /** Those of our own table that lie nearest to `key`, without a look-up: nobody learns that we are interested. */
+  nearestKnown(key: Uint8Array, max: number): string[]
+  /** The live value that this node holds for others under `key`. */
+  held(key: Uint8Array): Uint8Array | undefined
   mode(): 'client' | 'server'
 }

@@ -181,7 +181,7 @@ class Sessions implements RunningSessionManager {
   async dismiss(isRefused: (remote: Eid) => boolean): Promise<void> {
     for (const entry of [...this.#m.index.entries()]) {
       if (!isRefused(entry.remote)) continue
-      const session = await this.#shelf.hold(entry)
+      const session = await this.#shelf.take(entry)
       session?.abort('policy')
     }
   }
@@ -193,7 +193,9 @@ class Sessions implements RunningSessionManager {
       this.#m.index.add(session.record, pair, session)
       if (before !== undefined) void this.#supersede(before)
     }
-    this.#recovery.reconnects.forget(session.id)
+    const entry = this.#m.index.byId(session.id)
+    if (entry !== undefined) entry.peer = epoch.peer
+    this.#recovery.reconnects.connected(session.id)
     if (!equals(session.record.local, session.local.eid))
       session.sendRotations(this.#m.own.certificatesSince(session.local, session.record.local))
     if (epoch.role === 'responder') this.#crossings.came(pair, session)
@@ -201,7 +203,7 @@ class Sessions implements RunningSessionManager {
 
   /** The peer no longer has it, and a new session of the same two takes its place. */
   async #supersede(entry: IndexEntry): Promise<void> {
-    const session = await this.#shelf.hold(entry)
+    const session = await this.#shelf.take(entry)
     session?.abort('superseded')
   }
 

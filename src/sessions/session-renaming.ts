@@ -34,10 +34,12 @@ export class SessionRenaming {
     }
     for (const entry of [...this.#m.index.entries()]) {
       if (this.#m.own.agentOf(entry.local) !== agent || equals(entry.local, agent.eid)) continue
+      const wasParked = entry.loaded === undefined
       const session = await this.#parts.shelf.hold(entry)
       if (session === undefined) continue
       session.sendRotations(this.#m.own.certificatesSince(agent, session.record.local))
       await session.journaled()
+      if (wasParked) await this.#parts.shelf.letGo(entry, session)
     }
   }
 

@@ -5,12 +5,12 @@ import { AgentCard } from '@a2a-js/sdk'
 import { type Client, ClientFactory, JsonRpcTransportFactory } from '@a2a-js/sdk/client'
 import { Level } from 'level'
 import { toHex } from '../../protocol/bytes.ts'
-import { reachabilityAt } from '../../protocol/delivery/reachability.ts'
+import { keepsMessages, reachabilityAt } from '../../protocol/delivery/reachability.ts'
 import { type EidHex, eid, eidHex, eidToDid } from '../../protocol/identity/eid.ts'
 import { agentCard, rpcUrlOf } from '../../src/a2a/agent-card.ts'
 import { bearerAuthenticator } from '../../src/a2a/bearer.ts'
-import { type A2aEdge, type A2aEdgeSettings, createA2aEdge, type RemoteAgents } from '../../src/a2a/edge.ts'
-import { createKeepAsleep } from '../../src/a2a/keep-asleep.ts'
+import { type A2aEdge, type A2aEdgeComponents, type A2aEdgeSettings, createA2aEdge, type RemoteAgents } from '../../src/a2a/edge.ts'
+import { createKeepAsleep, createKeepOpaque } from '../../src/a2a/keep-asleep.ts'
 import { LocalA2a } from '../../src/a2a/local-a2a.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import type { QueueBounds } from '../../src/delivery/asleep-queue.ts'
@@ -89,6 +89,7 @@ export interface A2aNodeInit {
   remote?: RemoteAgents
   edge?: Partial<A2aEdgeSettings>
   blockingWaitMs?: number
+  refusals?: A2aEdgeComponents['refusals']
   wrapStore?: (store: Store) => Store
   /** whether the agents' processes hold a lease; default: they do */
   attached?: () => boolean
@@ -125,10 +126,7 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
   const drain = new Drain({ ...components, queue, replay, clockGuard, todos }, { approvalFor: () => 'none' })
   const byEid = new Map<EidHex, TestAgent>(init.agents.map((agent) => [agent.eidHex, agent]))
   const reachability = (agent: LocalAgent) =>
-    reachabilityAt(
-      { mode: agent.reachability.mode, window: agent.reachability.window, untilMs: agent.reachability.untilMs },
-      { nowMs: clock.nowMs(), attached: init.attached?.() ?? true }
-    )
+    reachabilityAt(agent.reachability, { nowMs: clock.nowMs(), attached: init.attached?.() ?? true })
   let edge: A2aEdge | undefined
   const skills = new Map<string, Awaited<ReturnType<typeof loadHandler>>['skills']>()
   const local = new LocalA2a({
@@ -141,7 +139,7 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
         skills: skills.get(agent.name) ?? [],
         version: '0.1.0',
         rpcUrl: rpcUrlOf(edge?.publicUrl ?? 'http://127.0.0.1', agent.did),
-        offline: ['sleep', 'hourly_wake'].includes(agent.reachability.mode) ? { mode: agent.reachability.mode, bounds } : undefined
+        bounds: keepsMessages(agent.reachability) ? bounds : undefined
       }),
     ...(init.blockingWaitMs !== undefined ? { blockingWaitMs: init.blockingWaitMs } : {})
   })
@@ -167,10 +165,12 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
       agents: { get: (hex) => byEid.get(hex), defaultAgent: () => init.agents[0] },
       local,
       keep: createKeepAsleep({ outgoing, queue }),
+      keepOpaque: createKeepOpaque({ queue, random: systemRandom }),
       authenticate: bearerAuthenticator({ tokens: () => init.agents.map((agent) => ({ agent, token: agent.token })), crypto: nodeCrypto }),
       crypto: nodeCrypto,
       logger: silentLogger,
-      ...(init.remote !== undefined ? { remote: init.remote } : {})
+      ...(init.remote !== undefined ? { remote: init.remote } : {}),
+      ...(init.refusals !== undefined ? { refusals: init.refusals } : {})
     },
     init.edge ?? {}
   )

@@ -128,6 +128,7 @@ export class FakeHost implements Host {
   readonly values = new Map<string, Uint8Array>()
   addrs: string[]
   online = true
+  dhtMode: 'client' | 'server' = 'server'
   /** errors of handlers, as a host counts them */
   readonly handlerErrors: unknown[] = []
   /** answers nothing to DHT look-ups, as one who hides a record */
@@ -163,7 +164,7 @@ export class FakeHost implements Host {
 
   async openStream(target: PeerAddress, protocol: string): Promise<ByteStream> {
     const host = this.#network.hosts.get(target.peer)
-    if (host === undefined || !host.online) {
+    if (host === undefined || !host.online || !this.online) {
       throw new RookeryError('DIAL_FAILED', `no way to ${target.peer}`, { kind: 'unavailable' })
     }
     const handler = host.#handlers.get(protocol)
@@ -236,7 +237,13 @@ export class FakeHost implements Host {
       this.#closest(key)
         .slice(0, options?.countMax ?? 20)
         .map((host) => ({ peer: host.peer, addrs: host.addresses() })),
+    neighbours: async () =>
+      this.#closest(utf8(this.peer))
+        .filter((host) => host !== this)
+        .slice(0, 20)
+        .map((host) => ({ peer: host.peer, addrs: host.addresses() })),
     put: async (key, value) => {
+      if (!this.online) throw new RookeryError('DIAL_FAILED', 'the node is off', { kind: 'unavailable' })
       const closest = this.#closest(key).slice(0, 20)
       const stored = closest.filter((host) => host.#store(key, value)).length
       return { stored, asked: closest.length, known: closest.length }
@@ -244,7 +251,16 @@ export class FakeHost implements Host {
     values: (key) => this.#values(key),
     closerKnown: (key, max) => Math.min(max, this.#closest(key).indexOf(this)),
     routingTableSize: () => this.#known.size,
-    mode: () => 'server'
+    table: () => this.peers(),
+    nearestKnown: (key, max) => {
+      const known = new Set(this.peers())
+      return this.#closest(key)
+        .map(({ peer }) => peer)
+        .filter((peer) => known.has(peer))
+        .slice(0, max)
+    },
+    held: (key) => this.#value(key),
+    mode: () => this.dhtMode
   }
 
   async *#values(key: Uint8Array): AsyncIterable<Uint8Array> {
