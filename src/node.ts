@@ -241,14 +241,15 @@ async function openNodeStore(config: Config, overrides: NodeOverrides, { clock }
   const { dataDir } = config
   if (overrides.level === undefined) {
     if (dataDir === undefined) throw new TypeError('a node without a data directory needs a level')
-    const store = await openStore(dataDir, { software, holder: (dir) => holderBy(dir, clock) })
+    const { reserveBytes } = config.store
+    const store = await openStore(dataDir, { software, holder: (dir) => holderBy(dir, clock), clock, reserveBytes })
     closing.push('store', 1_500, async () => {
       removeLockFile(dataDir)
       await store.close()
     })
     return store
   }
-  const store = new Store(overrides.level)
+  const store = new Store(overrides.level, { clock })
   closing.push('store', 1_500, () => store.close())
   await bringToSchema(store, { software })
   return store

@@ -201,6 +201,8 @@ export function toA2aError(err: unknown): A2aError {
     case 'AGENT_UNKNOWN':
       return new A2aError('AGENT_UNKNOWN', err.message, { cause: err })
     case 'STORE_WRITE_FAILED':
+    case 'STORE_FULL':
+    case 'STORE_DOWN':
     case 'STORE_CLOSED':
       return new A2aError('STORE_FAILED', 'the node could not write; nothing was accepted or queued', {
         metadata: { error: 'store_failed', queued: 'false' },

@@ -124,6 +124,16 @@ export const configSchema = z.strictObject({
     })
     .transform(({ lease, waitMax }) => ({ leaseMs: lease, waitMaxMs: waitMax }))
     .prefault({}),
+  store: z
+    .strictObject({
+      /** bytes of the volume that nothing new may take; absent: 5 % of it, 16 to 64 MiB, a quarter of a small one */
+      reserveBytes: z
+        .int()
+        .min(0)
+        .max(1024 * 2 ** 30)
+        .optional()
+    })
+    .prefault({}),
   /** what a new agent gets where `agent add` does not say */
   agents: z
     .strictObject({

@@ -11,6 +11,7 @@ import {
   unlinkSync,
   writeSync
 } from 'node:fs'
+import { statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { RookeryError } from '../errors.ts'
 
@@ -120,4 +121,10 @@ export function removeFile(path: string): void {
   } catch (error) {
     if (errno(error) !== 'ENOENT') throw error
   }
+}
+
+/** Free and whole bytes of the volume that a path lies on, for this user. */
+export async function volumeSpace(path: string): Promise<{ freeBytes: number; totalBytes: number }> {
+  const { bsize, bavail, blocks } = await statfs(path)
+  return { freeBytes: bavail * bsize, totalBytes: blocks * bsize }
 }

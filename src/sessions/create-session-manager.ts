@@ -24,7 +24,8 @@ import type { PeerAddress } from '../net/host.ts'
 import type { Logger } from '../platform/logger.ts'
 import { ConnectionGuards } from './connection-guards.ts'
 import { Deadline } from './deadline.ts'
-import { DurableSession, type DurableSessionInit } from './durable-session.ts'
+import { DurableSession } from './durable-session.ts'
+import type { DurableSessionInit } from './durable-session-init.ts'
 import { readSessionFrame } from './frame-reader.ts'
 import { HandshakeBudget } from './handshake-budget.ts'
 import { initiate, type ResumePurpose } from './initiate.ts'
@@ -376,7 +377,7 @@ class Sessions implements RunningSessionManager {
   }
 
   #session(local: LocalAgent, record: SessionRecord, held?: DurableSessionInit['held'], first?: Established): DurableSession {
-    const { crypto, clock, snapshot, evidence } = this.#c
+    const { crypto, clock, snapshot, ready, evidence } = this.#c
     return new DurableSession(
       {
         crypto,
@@ -387,6 +388,7 @@ class Sessions implements RunningSessionManager {
         record,
         ...(held === undefined ? {} : { held }),
         snapshot,
+        ready,
         evidence,
         onOpen: (session) => {
           for (const listener of this.#listeners) this.#callListener(listener, session)

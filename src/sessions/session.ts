@@ -95,6 +95,11 @@ export interface Session {
    */
   onChannel(channel: number, handler: (item: Inbound) => Promise<void>): void
   /**
+   * Serves one kind of item, on whatever channel it comes, in place of the channels' handlers; the same rules as for those. Register when
+   * the session is told ({@link SessionManager.onSession}): what came before goes by its channel.
+   */
+  onKind(kind: number, handler: (item: Inbound) => Promise<void>): void
+  /**
    * Called whenever the session goes on over a new connection. What the peer's process held in memory may be gone with the old one: who waits for
    * an answer asks again. Returns the unsubscriber.
    */

@@ -11,6 +11,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
 import type { Store } from '../store/store.ts'
+import type { ReadyAdditions } from './ready-additions.ts'
 import type { SessionManager, SnapshotSource } from './session.ts'
 import type { SourceLimitsInit } from './source-limits.ts'
 
@@ -53,6 +54,8 @@ export interface SessionManagerComponents {
   locate?: (remote: Eid, options: { signal: AbortSignal; fresh: boolean }) => Promise<PeerAddress>
   /** the state that takes the place of what a peer lost and the journal no longer holds; default: none */
   snapshot?: SnapshotSource
+  /** what other parts of the node put into every READY; default: nothing */
+  ready?: ReadyAdditions
 }
 
 export interface SessionManagerInit {

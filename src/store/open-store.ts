@@ -1,7 +1,9 @@
 import { join } from 'node:path'
 import { Level } from 'level'
 import { RookeryError } from '../errors.ts'
-import { makePrivateDir, unusable } from '../platform/files.ts'
+import { type Clock, systemClock } from '../platform/clock.ts'
+import { makePrivateDir, unusable, volumeSpace } from '../platform/files.ts'
+import { DiskRoom } from './disk-room.ts'
 import { holderOf } from './lock-file.ts'
 import { bringToSchema } from './schema-version.ts'
 import { Store } from './store.ts'
@@ -19,7 +21,10 @@ export type HolderOf = (dataDir: string) => Holder | undefined | Promise<Holder 
  * Opens the one LevelDB of a data directory and brings it to this software's schema.
  * @throws RookeryError `DATA_DIR_IN_USE` (names the holder where it is known), `DATA_DIR_UNUSABLE`, `STORE_CORRUPT`, `SCHEMA_NEWER`
  */
-export async function openStore(dataDir: string, options: { software: string; holder?: HolderOf }): Promise<Store> {
+export async function openStore(
+  dataDir: string,
+  options: { software: string; holder?: HolderOf; clock?: Clock; reserveBytes?: number | undefined }
+): Promise<Store> {
   const path = join(dataDir, STORE_DIR)
   makePrivateDir(path)
   const level = new Level<string, Uint8Array>(path, { keyEncoding: 'utf8', valueEncoding: 'view' })
@@ -29,7 +34,9 @@ export async function openStore(dataDir: string, options: { software: string; ho
     if (isLocked(error)) throw inUse(dataDir, await (options.holder ?? holderOf)(dataDir), error)
     throw openError(dataDir, error)
   }
-  const store = new Store(level)
+  const { clock = systemClock, reserveBytes } = options
+  const room = new DiskRoom(() => volumeSpace(path), { clock, reserveBytes })
+  const store = new Store(level, { clock, room })
   try {
     await bringToSchema(store, options)
   } catch (error) {

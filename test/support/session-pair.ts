@@ -15,6 +15,7 @@ export class PairedSession implements Session {
   acknowledged = 0
   peer!: PairedSession
   readonly #handlers = new Map<number, (item: Inbound) => Promise<void>>()
+  readonly #ofKind = new Map<number, (item: Inbound) => Promise<void>>()
   readonly #end: (ended: { reason: string }) => void
   #ended: string | undefined
 
@@ -35,7 +36,8 @@ export class PairedSession implements Session {
     const item: Inbound = { channel, kind, payload: payload.slice(), position: () => [] }
     this.peer.received.push(item)
     await Promise.resolve()
-    const handled = this.peer.#handlers.get(channel)?.(item) ?? Promise.resolve()
+    const handler = this.peer.#ofKind.get(kind) ?? this.peer.#handlers.get(channel)
+    const handled = handler?.(item) ?? Promise.resolve()
     const outcome = await Promise.race([handled.then(() => 'acked'), this.closed])
     if (outcome !== 'acked') throw new RookeryError('SESSION_LOST', 'the session was lost', { kind: 'unavailable' })
     this.acknowledged++
@@ -43,6 +45,10 @@ export class PairedSession implements Session {
 
   onChannel(channel: number, handler: (item: Inbound) => Promise<void>): void {
     this.#handlers.set(channel, handler)
+  }
+
+  onKind(kind: number, handler: (item: Inbound) => Promise<void>): void {
+    this.#ofKind.set(kind, handler)
   }
 
   readonly contract = undefined

@@ -190,6 +190,7 @@ export function sessionPair(a: LocalAgent, b: LocalAgent) {
       onChannel: (channel, handler) => {
         handlers.set(channel, handler)
       },
+      onKind: () => {},
       close: async () => ends.resolve({ reason: 'closed' }),
       closed: ends.promise,
       contract: undefined,

@@ -1,0 +1,67 @@
+import type { Unacked } from '../../protocol/session/journal.ts'
+import type { ReadyFacts } from '../../protocol/session/stream-effects.ts'
+import type { WriteOp } from '../store/store.ts'
+import type { DurableSession } from './durable-session.ts'
+import type { Housekeeping } from './housekeeping.ts'
+import type { ItemTag, LiveSession, SnapshotEffect } from './live-session.ts'
+import type { Outbox } from './outbox.ts'
+import type { SessionEvent } from './session.ts'
+import type { SessionState } from './session-state.ts'
+import type { JournalTag } from './session-store.ts'
+
+export interface SnapshotContext {
+  session: DurableSession
+  state: SessionState
+  outbox: Outbox
+  housekeeping: Housekeeping
+  tell: (event: SessionEvent) => void
+}
+
+/** The state that takes the place of what the peer lost and the journal no longer holds (protocol/README.md §6, Snapshot): on disk, then sent. */
+export async function sendSnapshot(
+  { session, state, outbox, housekeeping, tell }: SnapshotContext,
+  epoch: LiveSession,
+  { peer }: ReadyFacts
+): Promise<void> {
+  const { journal, init, id } = state
+  const { store, snapshot, clock } = init
+  try {
+    await state.written()
+    const before = [...journal.entries].map(({ seq }) => seq)
+    const { base } = journal
+    const bytes = (await snapshot?.(session)) ?? new Uint8Array(0)
+    const tag: JournalTag = { atMs: clock.nowMs(), resolve: () => {}, reject: () => {} }
+    const { parts, fallen } = journal.putSnapshot(bytes, tag, peer.heads)
+    for (const part of parts) outbox.count(part.item.payload.length)
+    const ops = [...before, ...housekeeping.takeDropped()].map((seq) => store.transactionGone(id, seq))
+    for (const { seq, item } of journal.entries) {
+      ops.push(store.transaction(id, seq, { kind: item.kind, channel: item.channel, atMs: item.tag.atMs, payload: item.payload }))
+    }
+    await state.commit([...ops, store.record(state.row)])
+    for (const item of fallen) outbox.settle(item)
+    epoch.sendSnapshot(parts as Unacked<ItemTag>[])
+    tell({ kind: 'gap', session: session.info(), direction: 'sent', from: peer.rx + 1n, to: base.seq })
+  } catch (error) {
+    epoch.abort('failed', error instanceof Error ? error : undefined)
+  }
+}
+
+/** The peer's, applied in one batch with where this side then stands. */
+export async function applySnapshot(
+  { session, state, housekeeping, tell }: SnapshotContext,
+  epoch: LiveSession,
+  { lostFrom, base, bytes, run, heads }: SnapshotEffect
+): Promise<void> {
+  try {
+    await state.written()
+    const last = state.ledger.run.seq
+    state.ledger.reset(run, heads)
+    const goneUpTo = last + 4_096n < base ? last + 4_096n : base
+    const ops: WriteOp[] = [state.init.store.record(state.row), ...housekeeping.replaced(goneUpTo, run.seq)]
+    tell({ kind: 'gap', session: session.info(), direction: 'received', from: lostFrom, to: base, bytes })
+    await state.commit(ops)
+    epoch.snapshotSynced(run.seq)
+  } catch (error) {
+    epoch.lose(error)
+  }
+}
