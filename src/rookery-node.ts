@@ -1,42 +1,36 @@
-import { equals, fromHex } from '../protocol/bytes.ts'
-import type { CryptoProvider } from '../protocol/crypto/provider.ts'
 import { type Reachability, reachabilityAt } from '../protocol/delivery/reachability.ts'
-import { type Eid, type EidHex, eidHex, eidToDid } from '../protocol/identity/eid.ts'
+import type { Eid } from '../protocol/identity/eid.ts'
 import { agentCard, rpcUrlOf } from './a2a/agent-card.ts'
-import { type A2aEdge, createA2aEdge, type RemoteAgents } from './a2a/edge.ts'
+import type { A2aEdge, RemoteAgents } from './a2a/edge.ts'
 import { createKeepAsleep } from './a2a/keep-asleep.ts'
 import { LocalA2a } from './a2a/local-a2a.ts'
-import { serveA2a } from './a2a/pss-binding.ts'
 import { createRemoteAgents } from './a2a/remote.ts'
 import { sendByMailbox } from './a2a/send-by-mailbox.ts'
 import { type SendOutcome, sendMessage } from './a2a/send-message.ts'
-import { type Config, DEFAULT_HTTP_PORT } from './config/schema.ts'
+import { AgentPublishing } from './agent-publishing.ts'
+import { AgentRotations, type RotationReport } from './agent-rotations.ts'
+import type { Config } from './config/schema.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from './delivery/asleep-queue.ts'
-import type { ClockGuard } from './delivery/clock-guard.ts'
 import { Drain } from './delivery/drain.ts'
 import type { LevelAsleepQueue } from './delivery/level-asleep-queue.ts'
-import { serveMailbox } from './delivery/mailbox-service.ts'
-import type { OutgoingObjects } from './delivery/outgoing.ts'
-import type { ReplayCache } from './delivery/replay-cache.ts'
 import { WakeSchedule } from './delivery/wake-schedule.ts'
 import { RookeryError } from './errors.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
 import { homeOf, type LocalAgent } from './identity/agent.ts'
 import type { AgentAdd, Agents } from './identity/agents.ts'
 import type { HostedAgent } from './identity/hosted-agent.ts'
-import type { NodeKey } from './identity/node-key.ts'
-import type { Successions } from './identity/successions.ts'
 import type { Host } from './net/host.ts'
-import { openOnAnyPort, openOnGivenPort, type PortMemory } from './node-ports.ts'
+import { openNodeEdge } from './node-edge.ts'
+import type { NodeParts } from './node-parts.ts'
+import type { PortMemory } from './node-ports.ts'
+import { serveSessions } from './node-sessions.ts'
 import type { Clock } from './platform/clock.ts'
-import type { Closing } from './platform/closing.ts'
 import type { Logger } from './platform/logger.ts'
 import type { Random } from './platform/random.ts'
 import type { RunningSessionManager } from './sessions/create-session-manager.ts'
 import type { Session, SessionOpenOptions } from './sessions/session.ts'
 import type { Registry } from './spaces/registry.ts'
 import type { Locators, PublishOptions, Spaces } from './spaces/spaces.ts'
-import type { Store } from './store/store.ts'
 import { AgentRunners, handlerModule, moduleOf } from './tasks/agent-runners.ts'
 import type { AgentHandler, HandlerSkill, SideEffects } from './tasks/handler.ts'
 import type { LevelTodos } from './tasks/level-todos.ts'
@@ -44,50 +38,10 @@ import type { JsonObject } from './tasks/todo.ts'
 import { version } from './version.ts'
 
 const MAINTENANCE_MS = 10 * 60_000
-/** How long a caller that changed an agent waits for the new locator to be stored; it goes on in the background. */
-const PUBLISH_WAIT_MS = 5_000
 const SEND_WAIT_DEFAULT_MS = 30_000
 
-/** The secret of a former EID is kept no longer (protocol/README.md §6). */
-export const RETIRING_MS_MAX = 86_400_000
-
-export interface RotationReport {
-  /** did:key that the agent had, and that it has now */
-  old: string
-  did: string
-  /** former identities that some session still goes by */
-  unacknowledged: number
-}
-
-/** What every part of a node is handed. */
-export interface Base {
-  clock: Clock
-  random: Random
-  crypto: CryptoProvider
-  logger: Logger
-}
-
-/** What the start opened, for the node to hold. */
-export interface NodeParts extends Base {
-  store: Store
-  config: Config
-  key: NodeKey
-  agents: Agents
-  host: Host
-  registry: Registry
-  locators: Locators
-  spaces: Spaces
-  sessions: RunningSessionManager
-  evidence: EvidenceService
-  successions: Successions
-  todos: LevelTodos
-  queue: LevelAsleepQueue
-  clockGuard: ClockGuard
-  replay: ReplayCache
-  outgoing: OutgoingObjects
-  closing: Closing
-  publishing: 'automatic' | 'on-demand'
-}
+export type { RotationReport } from './agent-rotations.ts'
+export type { Base, NodeParts } from './node-parts.ts'
 
 /** A running node: what a program in the same process, the control API and the simulator call. */
 export class RookeryNode {
@@ -116,8 +70,8 @@ export class RookeryNode {
   readonly #schedule: WakeSchedule
   /** why an agent has no handler at work, by agent; one a hosted agent at most */
   readonly #handlerFaults = new Map<LocalAgent['eidHex'], RookeryError>()
-  /** former EIDs of our agents whose records are withdrawn; as many as are retiring */
-  readonly #moved = new Set<string>()
+  readonly #publishing: AgentPublishing
+  readonly #rotations: AgentRotations
   readonly #stopping = new AbortController()
   readonly #stopped = Promise.withResolvers<void>()
   #cancelMaintenance: () => void = () => {}
@@ -142,6 +96,8 @@ export class RookeryNode {
     this.logger = logger.child('node')
     this.clock = clock
     this.random = random
+    this.#publishing = new AgentPublishing(parts, this.#stopping.signal)
+    this.#rotations = new AgentRotations(parts, this.#publishing, this.#stopping.signal)
     this.#runners = new AgentRunners(parts, {
       mayRun: (agent) => this.reachability(agent).state === 'accepts',
       leaseMs: config.tasks.leaseMs,
@@ -169,26 +125,18 @@ export class RookeryNode {
 
   /** Serves sessions, puts handlers to work, drains what waited for agents that are awake. Called once, by the start. */
   async begin(): Promise<void> {
-    const { clock, crypto, logger, queue, agents, closing } = this.#parts
+    const { agents, closing } = this.#parts
     closing.push('handlers', 1_000, () => this.#runners.stop())
     closing.push('timers', 100, () => {
       this.#cancelMaintenance()
       this.#schedule.stop()
     })
+    serveSessions(this.#parts, {
+      local: this.#local,
+      reachability: (agent) => this.reachability(agent),
+      drain: (agent) => void this.#drainQuietly(agent)
+    })
     this.sessions.onSession((session) => {
-      const rootOf = (hex: EidHex) => this.#parts.successions.rootOf(hex)
-      serveA2a(session, { local: this.#local, clock, logger: logger.child('a2a'), rootOf })
-      serveMailbox(session, {
-        queue,
-        crypto,
-        clock,
-        logger: logger.child('mailbox'),
-        agent: (hex) => agents.ofAnyEid(fromHex(hex)),
-        rootOf,
-        onStored: (agent) => {
-          if (this.reachability(agent).state === 'accepts') void this.#drainQuietly(agent)
-        }
-      })
       // opened while the verdict came
       if (this.#isRefused(session.remote)) queueMicrotask(() => this.#dismissRefused())
     })
@@ -196,9 +144,9 @@ export class RookeryNode {
       if (standing !== 'nominal') this.#dismissRefused()
     })
     this.#dismissRefused() // a verdict of an earlier run, which may have ended before its sessions did
-    this.sessions.onSettled((agent) => this.#retire(agent))
+    this.sessions.onSettled((agent) => this.#rotations.retire(agent))
     for (const agent of agents.list()) {
-      this.#rotateOn(agent)
+      this.#rotations.goOn(agent)
       try {
         const module = await handlerModule(agent.handler)
         if (module !== undefined) await this.#runners.run(agent, module)
@@ -207,7 +155,7 @@ export class RookeryNode {
         this.#handlerFaults.set(agent.eidHex, error instanceof RookeryError ? error : handlerFault(error))
       }
       this.#schedule.follow(agent)
-      this.#publishQuietly(agent)
+      void this.#publishing.publish(agent)
       if (this.reachability(agent).state === 'accepts') void this.#drainQuietly(agent)
     }
     this.#maintain()
@@ -215,40 +163,9 @@ export class RookeryNode {
 
   /** Opens the A2A edge. @throws RookeryError `PORT_IN_USE` */
   async openEdge(ports: PortMemory, signal?: AbortSignal): Promise<void> {
-    const { config, agents, crypto, logger, closing, clock, queue, outgoing } = this.#parts
-    const { http } = config
-    const open = (port: number) =>
-      createA2aEdge(
-        {
-          agents: {
-            get: (hex) => agents.list().find((agent) => agent.eidHex === hex),
-            defaultAgent: () => agents.default,
-            formerly: (hex) => agents.ofAnyEid(fromHex(hex))
-          },
-          local: this.#local,
-          keep: createKeepAsleep({ outgoing, queue }),
-          authenticate: (token) => agents.byToken(token),
-          crypto,
-          logger: logger.child('a2a'),
-          remote: this.#remote
-        },
-        {
-          host: http.host,
-          port,
-          bodyBytesMax: http.bodyBytesMax,
-          ...(http.publicUrl === undefined ? {} : { publicUrl: http.publicUrl })
-        }
-      )
-    const { port: byHand } = http
-    if (byHand !== undefined) this.#edge = await openOnGivenPort(clock, () => open(byHand), { signal })
-    else {
-      const remembered = await ports.get('http')
-      const near = Array.from({ length: 10 }, (_, i) => DEFAULT_HTTP_PORT + i)
-      this.#edge = await openOnAnyPort(remembered === undefined ? near : [remembered, ...near], open)
-      await ports.remember('http', this.#edge.port)
-    }
-    const edge = this.#edge
-    closing.push('http', 500, () => edge.close())
+    const edge = await openNodeEdge(this.#parts, { local: this.#local, remote: this.#remote }, ports, signal)
+    this.#edge = edge
+    this.#parts.closing.push('http', 500, () => edge.close())
   }
 
   /** Where the A2A edge listens, without a slash at the end. */
@@ -308,7 +225,7 @@ export class RookeryNode {
     const agent = await this.agents.add(input)
     if (module !== undefined) await this.#runners.run(agent, module)
     this.#schedule.follow(agent)
-    await this.#publish(agent, options)
+    await this.#publishing.publish(agent, options)
     return agent
   }
 
@@ -410,88 +327,21 @@ export class RookeryNode {
    * @throws RookeryError `AGENT_UNKNOWN`, `ROTATION_PENDING`
    */
   async rotate(agent: HostedAgent, options: PublishOptions = {}): Promise<RotationReport> {
-    const { old } = this.agents.rotate(agent)
-    await this.sessions.rotated(agent)
-    options.onProgress?.('moving what was published')
-    const moving = this.#moveRecords(agent)
-    const late = Promise.withResolvers<void>()
-    const cancel = this.clock.after(PUBLISH_WAIT_MS, () => late.resolve())
-    await Promise.race([moving, late.promise])
-    cancel()
-    return { old: eidToDid(old), did: agent.did, unacknowledged: this.sessions.unsettled(agent).length }
-  }
-
-  /** What an earlier run began. */
-  #rotateOn(agent: HostedAgent): void {
-    if (!agent.former.some(({ retiring }) => retiring !== undefined)) return
-    this.sessions.rotated(agent).catch((error: unknown) => {
-      if (!this.signal.aborted) this.logger.warn({ agent: agent.name, err: error }, 'a rotation could not be told to every session')
-    })
-    void this.#moveRecords(agent)
-  }
-
-  /** The old names' records are withdrawn or handed over, the new locator published. What fails is tried again by the maintenance. */
-  async #moveRecords(agent: HostedAgent): Promise<void> {
-    const published = this.#publish(agent)
-    for (const { eid: old, retiring } of agent.former) {
-      const name = eidHex(old)
-      const before = retiring === undefined || this.#moved.has(name) ? undefined : agent.as(old)
-      if (before === undefined) continue
-      this.#moved.add(name)
-      try {
-        if (this.#parts.publishing === 'automatic') {
-          await this.#withdrawLocator(before)
-          await this.spaces.handOver(before, agent, { signal: this.signal })
-        }
-      } catch (error) {
-        this.#moved.delete(name)
-        if (!this.signal.aborted)
-          this.logger.warn({ agent: agent.name, err: error }, 'what a former identity published is not withdrawn yet')
-      }
-    }
-    await published
-    this.#retire(agent)
-  }
-
-  async #withdrawLocator(before: LocalAgent): Promise<void> {
-    try {
-      await this.locators.withdraw(before, { signal: this.signal })
-    } catch (error) {
-      if (!(error instanceof RookeryError && error.code === 'AGENT_WITHDRAWN')) throw error // an earlier run did it
-    }
-  }
-
-  /** Secrets of former EIDs that nobody needs any more are destroyed, on disk and in memory. */
-  #retire(agent: LocalAgent): void {
-    const hosted = this.agents.byEid(agent.eid)
-    if (hosted === undefined || !hosted.former.some(({ retiring }) => retiring !== undefined)) return
-    const open = this.sessions.unsettled(hosted)
-    const oldest = hosted.former.findIndex(({ eid: one }) => open.some((other) => equals(one, other)))
-    const nowMs = this.clock.nowMs()
-    const destroyed = this.agents.retire(hosted, (former) => {
-      if (Math.abs(nowMs - former.rotatedAtMs) >= RETIRING_MS_MAX) return true
-      const isSettled = oldest < 0 || hosted.former.indexOf(former) < oldest
-      return isSettled && this.#moved.has(eidHex(former.eid))
-    })
-    if (destroyed === 0) return
-    this.logger.info({ agent: hosted.name, destroyed }, 'secrets of former identities are destroyed')
-    this.sessions
-      .rotated(hosted)
-      .catch((error: unknown) => this.logger.debug({ err: error }, 'a rotation could not be told to every session'))
+    return await this.#rotations.rotate(agent, options)
   }
 
   /** From now on the agent takes nothing live; persisted, then published. */
   async sleep(agent: HostedAgent, options: PublishOptions & { untilMs?: number | undefined } = {}): Promise<void> {
     await this.agents.sleep(agent, options.untilMs)
     this.#schedule.follow(agent)
-    await this.#publish(agent, options)
+    await this.#publishing.publish(agent, options)
   }
 
   /** Takes work again: persisted, published, then what waited is validated and handed over. */
   async wake(agent: HostedAgent, options: PublishOptions = {}): Promise<DrainReport> {
     await this.agents.wake(agent)
     this.#schedule.follow(agent)
-    await this.#publish(agent, options)
+    await this.#publishing.publish(agent, options)
     options.onProgress?.('handing over what waited')
     const report = await this.drain(agent, options)
     this.#runners.poke(agent)
@@ -527,28 +377,6 @@ export class RookeryNode {
     this.#parts.closing.push(name, budgetMs, close)
   }
 
-  /** Resolves when the new locator is stored, or after {@link PUBLISH_WAIT_MS} while it goes on; a failure is the refresher's to repeat. */
-  async #publish(agent: HostedAgent, options: PublishOptions = {}): Promise<void> {
-    if (this.#parts.publishing === 'on-demand') return
-    const published = this.locators
-      .publish(agent, { signal: this.signal, ...(options.onProgress === undefined ? {} : { onProgress: options.onProgress }) })
-      .then(
-        () => undefined,
-        (error: unknown) => {
-          if (!this.signal.aborted) this.logger.warn({ agent: agent.name, err: error }, 'a locator could not be published')
-        }
-      )
-    const late = Promise.withResolvers<void>()
-    const cancel = this.clock.after(PUBLISH_WAIT_MS, () => late.resolve())
-    await Promise.race([published, late.promise])
-    cancel()
-    options.signal?.throwIfAborted()
-  }
-
-  #publishQuietly(agent: HostedAgent): void {
-    void this.#publish(agent)
-  }
-
   async #drainQuietly(agent: LocalAgent): Promise<void> {
     try {
       await this.#drain.drain(agent, { signal: this.signal })
@@ -572,10 +400,8 @@ export class RookeryNode {
   /** Mailbox keys that are due, queue records that ended, the highest time seen. */
   #maintain(): void {
     const round = async () => {
-      for (const agent of this.agents.list()) {
-        if (agent.former.some(({ retiring }) => retiring !== undefined)) await this.#moveRecords(agent)
-      }
-      for (const agent of this.agents.rotateMailboxKeys()) this.#publishQuietly(agent)
+      await this.#rotations.maintain()
+      for (const agent of this.agents.rotateMailboxKeys()) void this.#publishing.publish(agent)
       await this.queue.sweep()
       await this.#parts.clockGuard.persist()
     }

@@ -22,8 +22,8 @@ interface EntryCommon {
 
 export type MemberEntry = EntryCommon & { readonly set: 'members'; readonly record: JoinRecord }
 export type AnnouncementEntry = EntryCommon & { readonly set: 'announcements' | 'children'; readonly record: AnnounceRecord }
-export type PomEntry = EntryCommon & { readonly set: 'poms'; readonly record: PomRecord }
 export type PruneEntry = EntryCommon & { readonly set: 'prunes'; readonly record: PruneRecord }
+export type PomEntry = EntryCommon & { readonly set: 'poms'; readonly record: PomRecord }
 /** A verified record in its place in a set. */
 export type RegistryEntry = MemberEntry | AnnouncementEntry | PruneEntry | PomEntry
 

@@ -21,7 +21,7 @@ export const LIST_LIMIT_MAX = 100
 export const KEYS_LIMIT_MAX = 1_000
 export const QUERY_TAGS_MAX = 16
 export const TAG_BYTES_MAX = 64
-/** An entry's name within its set: EID for members, curator for announcements, DS_ID ‖ curator for children. */
+/** An entry's name within its set: EID for members, curator for announcements, DS_ID ‖ curator for children, curator ‖ EID for prunes. */
 export const ENTRY_ID_BYTES_MAX = 64
 /** A set's code and its key. */
 const KEYS_CURSOR_BYTES = 1 + REGISTRY_KEY_BYTES
@@ -72,6 +72,8 @@ export interface PutResponse {
 export interface ListResponse {
   status: RegistryStatus
   records: Uint8Array[]
+  /** one for each record where any has one: the nonce of its work, 8 bytes, or none */
+  pows?: Uint8Array[]
   /** where to go on; absent at the end */
   next?: Uint8Array
 }
@@ -165,7 +167,7 @@ export function decodePutResponse(bytes: Uint8Array): PutResponse {
 }
 
 export function encodeListResponse(response: ListResponse): Uint8Array {
-  return encodeCbor({ v: 1, status: response.status, records: response.records, next: response.next })
+  return encodeCbor({ v: 1, status: response.status, records: response.records, pows: response.pows, next: response.next })
 }
 
 /** @throws ProtocolError as {@link decodeRegistryRequest} */
@@ -178,9 +180,15 @@ export function decodeListResponse(bytes: Uint8Array): ListResponse {
     }
     return item
   })
+  const pows = fields.optional('pows', (name) => fields.list(name, { min: records.length, max: records.length }, readNonce))
   const next = fields.optional('next', (name) => fields.bytes(name, { min: 1, max: ENTRY_ID_BYTES_MAX }))
   fields.end()
-  return { status, records, ...(next === undefined ? {} : { next }) }
+  return { status, records, ...(pows === undefined ? {} : { pows }), ...(next === undefined ? {} : { next }) }
+}
+
+function readNonce(item: CborValue): Uint8Array {
+  if (item instanceof Uint8Array && (item.length === 0 || item.length === WORK_NONCE_BYTES)) return item
+  throw new ProtocolError('FIELD_INVALID', `a nonce is ${WORK_NONCE_BYTES} bytes, or none`, { field: 'response.pows' })
 }
 
 export function encodeKeysResponse(response: KeysResponse): Uint8Array {

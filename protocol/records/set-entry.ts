@@ -3,10 +3,10 @@ import type { CryptoProvider } from '../crypto/provider.ts'
 import { type DsId, dsId, prefixIds, SHARDS_MAX } from '../discovery/names.ts'
 import type { Eid } from '../identity/eid.ts'
 import { type Announce, type AnnounceRecord, announceType, selectAnnounce } from './announce.ts'
-import { openRecord } from './envelope.ts'
+import { decodeRecord, openRecord } from './envelope.ts'
 import { type JoinRecord, joinType, selectJoin } from './join.ts'
-import { openPom, type PomRecord, pomKey, selectPom } from './pom.ts'
-import { type PruneRecord, pruneType, selectPrune } from './prune.ts'
+import { openPom, type PomRecord, pomKey, pomType, selectPom } from './pom.ts'
+import { type Prune, type PruneRecord, pruneType, selectPrune } from './prune.ts'
 import type { Selection } from './selection.ts'
 
 /** The sets that registrars keep (protocol/README.md §4). */
@@ -40,16 +40,39 @@ export function openSetEntry(crypto: CryptoProvider, set: RegistrySet, key: Uint
     case 'children': {
       const isChild = (p: Announce) => prefixIds(crypto, p).some((prefix) => equals(prefix, key))
       const record = openRecord(crypto, announceType, bytes, { nowMs, belongs: isChild })
-      return { set, id: `${toHex(announcedId(crypto, record.payload))}${toHex(record.payload.curator)}`, record }
+      return { set, id: childId(crypto, record.payload), record }
     }
     case 'prunes': {
       const record = openRecord(crypto, pruneType, bytes, { nowMs, belongs: (p) => equals(p.dsid, key) })
-      return { set, id: `${toHex(record.payload.curator)}${toHex(record.payload.eid)}`, record }
+      return { set, id: pruneId(record.payload), record }
     }
     case 'poms': {
       const record = openPom(crypto, bytes, { nowMs, belongs: (p) => equals(pomKey(crypto, p.target), key) })
       return { set, id: toHex(record.payload.accuser), record }
     }
+  }
+}
+
+/**
+ * The place that a record claims, and whether it says that it is a tombstone: shapes alone, nothing is verified.
+ * @throws ProtocolError as `decodeRecord`
+ */
+export function claimedPlace(crypto: CryptoProvider, set: RegistrySet, bytes: Uint8Array): { id: string; gone: boolean } {
+  switch (set) {
+    case 'members': {
+      const { eid, gone } = decodeRecord(joinType, bytes).payload
+      return { id: toHex(eid), gone: gone === true }
+    }
+    case 'announcements':
+    case 'children': {
+      const { payload } = decodeRecord(announceType, bytes)
+      const id = set === 'announcements' ? toHex(payload.curator) : childId(crypto, payload)
+      return { id, gone: payload.gone === true }
+    }
+    case 'prunes':
+      return { id: pruneId(decodeRecord(pruneType, bytes).payload), gone: false }
+    case 'poms':
+      return { id: toHex(decodeRecord(pomType, bytes).payload.accuser), gone: false }
   }
 }
 
@@ -72,6 +95,9 @@ export function isMemberKey(crypto: CryptoProvider, key: Uint8Array, dsid: DsId,
   for (const part of parts) if (equals(crypto.sha256(dsid, Uint8Array.of(part)), key)) return true
   return false
 }
+
+const childId = (crypto: CryptoProvider, announce: Announce) => `${toHex(announcedId(crypto, announce))}${toHex(announce.curator)}`
+const pruneId = ({ curator, eid }: Prune) => `${toHex(curator)}${toHex(eid)}`
 
 function announcedId(crypto: CryptoProvider, announce: Announce): DsId {
   return dsId(crypto, { ns: announce.ns, topic: announce.topic, version: announce.ver })

@@ -7,6 +7,7 @@ import { RookeryError } from '../errors.ts'
 import type { StandingView } from '../evidence/evidence.ts'
 import type { SessionInfo } from '../sessions/session.ts'
 import type { SessionDetails } from '../sessions/session-details.ts'
+import type { RegistrarReport } from '../spaces/registrar-book.ts'
 import type { FindResult, LocatorView, MemberView, SpaceView } from '../spaces/spaces.ts'
 import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
 import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
@@ -180,6 +181,8 @@ export interface NodeStatus {
   peers: number
   routingTableSize: number
   dhtMode: 'client' | 'server'
+  /** registrars that hid entries which they took, or served what nobody signed, within the last day; the latest fault first */
+  faultyRegistrars: RegistrarReport[]
   /** the modes that this software offers an agent (OD-04) */
   modesOffered: ReachabilityMode[]
   agents: AgentView[]

@@ -47,6 +47,7 @@ export async function nodeStatus(node: RookeryNode): Promise<NodeStatus> {
     peers,
     routingTableSize: host.dht.routingTableSize(),
     dhtMode: host.dht.mode(),
+    faultyRegistrars: node.registry.faulty(),
     modesOffered: [...REACHABILITY_MODES],
     agents: await Promise.all(node.agents.list().map((agent) => agentView(node, agent))),
     sessions: node.sessions.list().length,

@@ -38,17 +38,18 @@ export const systemClock: Clock = {
 
 /** A clock that moves when told, for tests and virtual time. */
 export class ManualClock implements Clock {
-  #nowMs: number
+  /** wall clock less the elapsed time; timers at fractions of a millisecond so leave no error in it */
+  #offsetMs: number
   #monotonicMs = 0
   #next = 0
   readonly #timers = new Map<number, { atMs: number; call: () => void }>()
 
   constructor(nowMs = 1_767_225_600_000) {
-    this.#nowMs = nowMs
+    this.#offsetMs = nowMs
   }
 
   nowMs(): number {
-    return this.#nowMs
+    return Math.floor(this.#offsetMs + this.#monotonicMs)
   }
 
   monotonicMs(): number {
@@ -84,16 +85,14 @@ export class ManualClock implements Clock {
       for (const entry of this.#timers) if (entry[1].atMs <= untilMs && (due === undefined || entry[1].atMs < due[1].atMs)) due = entry
       if (due === undefined) break
       this.#timers.delete(due[0])
-      this.#nowMs += due[1].atMs - this.#monotonicMs
       this.#monotonicMs = due[1].atMs
       due[1].call()
     }
-    this.#nowMs += untilMs - this.#monotonicMs
     this.#monotonicMs = untilMs
   }
 
   /** A step of the wall clock alone, as an administrator or a dead battery makes it. */
   jumpWall(ms: number): void {
-    this.#nowMs += ms
+    this.#offsetMs += ms
   }
 }

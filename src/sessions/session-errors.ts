@@ -120,3 +120,7 @@ export function openingFailed(cause: unknown, { reason }: { reason: string }): R
     }
   }
 }
+
+export function nodeStopping(): RookeryError {
+  return sessionError('SESSION_CLOSED', 'the node is stopping', { data: { reason: 'shutdown' } })
+}

@@ -15,6 +15,8 @@ import type { ReadyAdditions } from './ready-additions.ts'
 import type { SessionManager, SnapshotSource } from './session.ts'
 import type { SourceLimitsInit } from './source-limits.ts'
 
+export const PSS_PROTOCOL = '/rookery/pss/1.0.0'
+
 export interface SessionAgents {
   byEid(eid: Eid): LocalAgent | undefined
   list(): readonly LocalAgent[]

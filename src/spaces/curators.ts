@@ -8,6 +8,8 @@ import { jsonCodec, type Store, type Table } from '../store/store.ts'
 export interface Candidate {
   record: AnnounceRecord
   replicas: number
+  /** no registrar has it: it is what the DHT holds */
+  source?: 'dht'
 }
 
 export type CuratorChoice =
@@ -29,7 +31,9 @@ export function chooseCurator(
 ): CuratorChoice {
   const start = known.pin ?? known.remembered
   if (start !== undefined) return follow(candidates, start)
-  const live = candidates.filter(({ record }) => record.payload.gone !== true).sort((a, b) => b.replicas - a.replicas)
+  const live = candidates
+    .filter((one) => one.record.payload.gone !== true && !isHandedOver(one, candidates))
+    .sort((a, b) => b.replicas - a.replicas)
   const [first, second] = live
   if (first === undefined) return { kind: 'none', ...moved(candidates) }
   if (second === undefined) return { kind: 'chosen', candidate: first, contested: false }
@@ -48,6 +52,26 @@ function follow(candidates: readonly Candidate[], start: Eid): CuratorChoice {
   if (at === undefined) return { kind: 'none' }
   if (at.record.payload.gone === true) return { kind: 'none', ...moved([at]) }
   return { kind: 'chosen', candidate: at, contested: false }
+}
+
+/** True when another of them took the space over from this one, by both signatures. */
+export function isHandedOver(one: Candidate, candidates: readonly Candidate[]): boolean {
+  return candidates.some(({ record }) => record !== one.record && isHandover(one.record.payload, record.payload))
+}
+
+/**
+ * Those from whom this one took the space over, the last first, at most eight, each once: their followers are its members until they have
+ * joined again.
+ */
+export function predecessorsOf(one: AnnounceRecord, candidates: readonly Candidate[]): AnnounceRecord[] {
+  const chain = [one]
+  while (chain.length <= HANDOVERS_MAX) {
+    const heir = chain.at(-1) as AnnounceRecord
+    const before = candidates.find(({ record }) => !chain.includes(record) && isHandover(record.payload, heir.payload))
+    if (before === undefined) break
+    chain.push(before.record)
+  }
+  return chain.slice(1)
 }
 
 /** The later version that the last curator left a pointer to. */
@@ -84,8 +108,14 @@ export class CuratorMemory {
     return hex === undefined ? undefined : eid(fromHex(hex))
   }
 
-  /** Keeps the first, and later only whom that one handed the space to. */
+  /** Keeps the first that is accepted; a later one changes nothing. */
   async remember(dsid: DsId, curator: Eid): Promise<void> {
+    if (this.#count >= REMEMBERED_MAX || (await this.get(dsid)) !== undefined) return
+    await this.replace(dsid, curator)
+  }
+
+  /** By the owner's word, or because the one remembered handed the space over. */
+  async replace(dsid: DsId, curator: Eid): Promise<void> {
     const held = await this.get(dsid)
     if (held !== undefined && equals(held, curator)) return
     if (held === undefined) {
@@ -93,5 +123,12 @@ export class CuratorMemory {
       this.#count++
     }
     await this.#store.commit([this.#table.put(toHex(dsid), toHex(curator))])
+  }
+
+  /** The next one accepted is the first again. */
+  async forget(dsid: DsId): Promise<void> {
+    if ((await this.get(dsid)) === undefined) return
+    this.#count--
+    await this.#store.commit([this.#table.del(toHex(dsid))])
   }
 }

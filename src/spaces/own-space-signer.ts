@@ -12,8 +12,9 @@ import { JOIN_TTL_SEC, type Join, type JoinRecord, joinTombstone, joinType } fro
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import { checkedInput } from './input.ts'
-import type { OwnSpace, OwnSpaces } from './own-spaces.ts'
+import { earlierShards, type OwnSpace, type OwnSpaces } from './own-spaces.ts'
 import type { SequenceBook } from './sequence-book.ts'
+import type { OwnSpaceChange } from './space-follower.ts'
 import type { SpacePublisher } from './space-publisher.ts'
 import type { PublishOptions } from './spaces.ts'
 
@@ -35,13 +36,22 @@ export class OwnSpaceSigner {
     this.#c = components
   }
 
-  /** The same again, in the agent's present mode. */
-  async alive(space: OwnSpace, agent: LocalAgent, signal: AbortSignal | undefined): Promise<OwnSpace> {
+  /** The same again, in the agent's present mode; a member follows its space to another curator or number of shards. */
+  async alive(space: OwnSpace, agent: LocalAgent, signal: AbortSignal | undefined, change?: OwnSpaceChange): Promise<OwnSpace> {
     const { own } = this.#c
-    if (space.role === 'curator') return own.announceOf(space.name, await this.announce(space.id, agent, space.record.payload, signal))
-    const { dsid, eid, curator, tags } = space.record.payload
+    if (space.role === 'curator') {
+      const { payload } = space.record
+      const record =
+        change?.kind === 'taken-over'
+          ? await this.announceGone(space.id, agent, payload, signal, payload.next)
+          : await this.announce(space.id, agent, payload, signal)
+      return own.announceOf(space.name, record)
+    }
+    const { curator, shards } = change?.kind === 'follow' ? change : { curator: space.record.payload.curator, shards: space.shards }
+    const { dsid, eid, tags } = space.record.payload
     const payload = { dsid, eid, curator, tags, mode: agent.reachability.mode }
-    return own.joinOf(space.name, await this.join(space.id, agent, payload, signal), space.shards)
+    const record = await this.join(space.id, agent, payload, signal)
+    return own.joinOf(space.name, record, shards, earlierShards(space, shards, this.#nowSec()))
   }
 
   /** The same as a tombstone. */
@@ -50,7 +60,7 @@ export class OwnSpaceSigner {
     if (space.role === 'curator') return own.announceOf(space.name, await this.announceGone(space.id, agent, space.record.payload, signal))
     const seq = await this.#number(space.id, signal)
     const payload = joinTombstone(space.record.payload, { seq, nowSec: this.#nowSec() })
-    return own.joinOf(space.name, buildRecord(crypto, joinType, payload, agent.signer), space.shards)
+    return own.joinOf(space.name, buildRecord(crypto, joinType, payload, agent.signer), space.shards, space.earlier)
   }
 
   /** @param next - the version that follows (protocol/README.md §3) */

@@ -6,9 +6,10 @@ import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import { KeyedLock } from '../platform/keyed-lock.ts'
 import type { OwnSpaceSigner } from './own-space-signer.ts'
-import type { OwnSpace, OwnSpaces } from './own-spaces.ts'
+import { isOffered, type OwnSpace, type OwnSpaces } from './own-spaces.ts'
 import type { Refreshed, Refresher } from './refresher.ts'
 import type { SequenceBook } from './sequence-book.ts'
+import type { OwnSpaceChange, SpaceFollower } from './space-follower.ts'
 import type { Published, SpacePublisher } from './space-publisher.ts'
 import type { PublishOptions } from './spaces.ts'
 
@@ -21,6 +22,8 @@ export interface OwnSpaceUpkeepComponents {
   signer: OwnSpaceSigner
   publisher: Pick<SpacePublisher, 'publish'>
   refresher: Refresher
+  /** what became of a space elsewhere */
+  follower: Pick<SpaceFollower, 'change'>
 }
 
 /** Saves, publishes and refreshes what our agents announced and joined, and takes back what they left. */
@@ -64,7 +67,7 @@ export class OwnSpaceUpkeep {
   async #afterPut(space: OwnSpace, published: Published | undefined): Promise<void> {
     const gone = space.record.payload.gone === true
     if (gone && published?.coverage === 'full') await this.#removeIfSame(space)
-    else this.#keep(space, { signedAtMs: space.record.payload.ts * 1_000, coverage: published?.coverage ?? 'partial' })
+    else this.#keep(space, { signedAtMs: space.record.payload.ts * 1_000, coverage: coverageOf(space, published) })
   }
 
   #keep(space: OwnSpace, state: { signedAtMs: number; coverage: 'full' | 'partial' | 'none' }): void {
@@ -89,23 +92,26 @@ export class OwnSpaceUpkeep {
       return forget
     }
     await this.#c.signer.lookUp(id, space, { signal })
+    const change = gone ? undefined : await this.#c.follower.change(space, verb, signal)
     const behind = (this.#c.signer.seen(id) ?? -1) > space.record.payload.seq
     const expired = recordExpiresAtMs(space.record) <= clock.nowMs()
-    if ((verb === 'sign' && !gone) || behind || expired) space = await this.#again(space, agent, signal)
+    if ((verb === 'sign' && !gone) || behind || expired || change !== undefined) {
+      space = await this.#again(space, agent, signal, change)
+    }
     const published = await publisher.publish(space, { signal })
     this.#c.signer.raise(id, published.seen)
-    if (gone && published.coverage === 'full') {
+    if (space.record.payload.gone === true && published.coverage === 'full') {
       await this.#removeIfSame(space)
       return forget
     }
-    return { signedAtMs: space.record.payload.ts * 1_000, coverage: published.coverage }
+    return { signedAtMs: space.record.payload.ts * 1_000, coverage: coverageOf(space, published) }
   }
 
   /** The same again under a new number, in the agent's present mode; whatever it is by the time of signing. */
-  async #again(space: OwnSpace, agent: LocalAgent, signal: AbortSignal | undefined): Promise<OwnSpace> {
+  async #again(space: OwnSpace, agent: LocalAgent, signal: AbortSignal | undefined, change?: OwnSpaceChange): Promise<OwnSpace> {
     return await this.renew(space.id, () => {
       const now = this.#c.own.get(space.id) ?? space
-      return now.record.payload.gone === true ? this.#c.signer.gone(now, agent, signal) : this.#c.signer.alive(now, agent, signal)
+      return now.record.payload.gone === true ? this.#c.signer.gone(now, agent, signal) : this.#c.signer.alive(now, agent, signal, change)
     })
   }
 
@@ -115,6 +121,15 @@ export class OwnSpaceUpkeep {
       const space = await sign()
       await this.#c.own.save(space)
       return space
+    })
+  }
+
+  /** As {@link renew} for two records that belong together: a crash leaves both as they were or both as they are. */
+  async renewBoth<A extends OwnSpace, B extends OwnSpace>(ids: readonly [string, string], sign: () => Promise<[A, B]>): Promise<[A, B]> {
+    return await this.#locks.run(ids, async () => {
+      const spaces = await sign()
+      await this.#c.own.save(...spaces)
+      return spaces
     })
   }
 
@@ -131,4 +146,9 @@ export class OwnSpaceUpkeep {
     const gone = space.record.payload.gone === true ? space : await this.#c.signer.gone(space, agent, signal)
     await this.#c.publisher.publish(gone, { signal })
   }
+}
+
+/** An offer that nobody took yet is looked after as if some registrar lacked it. */
+function coverageOf(space: OwnSpace, published: Published | undefined): 'full' | 'partial' {
+  return published === undefined || isOffered(space) ? 'partial' : published.coverage
 }

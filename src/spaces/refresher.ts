@@ -131,10 +131,10 @@ export class Refresher {
     item.running = item.what[verb](this.#stopping.signal)
       .then((done) => {
         if (done.next === 'forget') return this.#forgetIfSame(name, item)
-        if (done.signedAtMs !== item.signedAtMs || verb === 'sign') {
+        if (done.signedAtMs !== item.signedAtMs) {
           item.signedAtMs = done.signedAtMs
           item.signDueMs = done.signedAtMs + this.#early(item.what.ttlMs / 2)
-        }
+        } else if (verb === 'sign') item.signDueMs = Number.POSITIVE_INFINITY // it is not signed again: a tombstone, which is only put
         this.#putLater(item, done.coverage)
       })
       .catch((error: unknown) => {

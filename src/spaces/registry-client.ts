@@ -1,12 +1,12 @@
 import { toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
-import { verifyRegistryEntry } from '../../protocol/discovery/registry-entry.ts'
+import { type RegistryEntry, verifyRegistryEntry } from '../../protocol/discovery/registry-entry.ts'
 import {
-  cursorBefore,
+  decodeKeysResponse,
   decodeListResponse,
   decodePutResponse,
   encodeRegistryRequest,
-  LIST_LIMIT_MAX,
+  type KeysResponse,
   type ListRequest,
   type ListResponse,
   type PutResponse,
@@ -23,10 +23,14 @@ import { readFrame, writeFrame } from '../net/frame.ts'
 import type { FoundPeer, Host, PeerAddress } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
+import type { WorkSolver } from '../work/solver.ts'
 import { networkOf } from './address-scope.ts'
 import { eachOf, withDeadline } from './deadline.ts'
-import { ENTRIES_MAX, EntryUnion, type ListedEntry, type ListQuery } from './entry-union.ts'
+import { EntryUnion, type ListedEntry, type ListQuery } from './entry-union.ts'
+import { bitsWorthSolving, PutWork } from './put-work.ts'
 import { RecentRegistrars } from './recent-registrars.ts'
+import { RegistrarBook, type RegistrarReport } from './registrar-book.ts'
+import { RegistryReader } from './registry-reader.ts'
 import { REGISTRY_DEADLINE_MS } from './registry-service.ts'
 import type { RegistryStore } from './registry-store.ts'
 
@@ -52,6 +56,8 @@ export interface PutOutcome {
   answers: Partial<Record<RegistryStatus | 'unreachable', number>>
   /** the highest number among verified records that registrars hold instead */
   seen: number
+  /** leading zero bits that the registrars asked for and that were solved; absent where no work was done */
+  workBits?: number
 }
 
 export type { ListedEntry, ListQuery } from './entry-union.ts'
@@ -77,6 +83,12 @@ export interface RegistryClient {
   registrars(key: Uint8Array, options?: RequestOptions): Promise<FoundPeer[]>
   put(entry: { set: RegistrySet; key: Uint8Array; record: Uint8Array }, options?: RequestOptions): Promise<PutOutcome>
   list(query: ListQuery, options?: RequestOptions): Promise<ListOutcome>
+  /** All pages of one registrar alone, each entry verified; what it has beyond the bound of a set is left. */
+  listAt(target: PeerAddress, query: ListQuery, options: { signal: AbortSignal }): Promise<ListedEntry[]>
+  /** One page of the keys that a registrar holds. */
+  keysAt(target: PeerAddress, cursor: Uint8Array, options: { signal: AbortSignal }): Promise<KeysResponse>
+  /** Registrars that hid or invented entries, the latest first. */
+  faulty(): RegistrarReport[]
   /** Resolves when no repair is under way. */
   idle(): Promise<void>
   stop(): Promise<void>
@@ -87,8 +99,14 @@ const READERS_MIN = 10
 /** An entry about to expire is not worth a repair. */
 const REPAIR_LIFE_MIN_SEC = 60
 const NETWORK_REGISTRARS_MAX = 2
-/** Records that do not verify; one that serves more is not listened to any longer. */
-const REFUSED_MAX = 64
+/** A set may fill while its work is being done: then once more. */
+const WORK_ROUNDS_MAX = 2
+
+interface Entry {
+  set: RegistrySet
+  key: Uint8Array
+  record: Uint8Array
+}
 
 interface ClientComponents {
   host: Host
@@ -97,6 +115,8 @@ interface ClientComponents {
   logger: Logger
   /** our own sets: this node is a registrar too, asked without a stream */
   local: RegistryStore
+  /** finds the work that crowded sets ask for */
+  solver: Pick<WorkSolver, 'solve'>
 }
 
 export function createRegistryClient(components: ClientComponents, init: RegistryClientInit = {}): RegistryClient {
@@ -107,6 +127,8 @@ export function createRegistryClient(components: ClientComponents, init: Registr
   const deadlineMs = init.deadlineMs ?? REGISTRY_DEADLINE_MS
   const hedgeMs = init.hedgeMs ?? 1_000
   const repairsMax = init.repairsMax ?? 32
+  const work = new PutWork(components)
+  const book = new RegistrarBook(clock)
   const repairs = new Set<Promise<void>>()
   const stopping = new AbortController()
 
@@ -146,92 +168,110 @@ export function createRegistryClient(components: ClientComponents, init: Registr
     })
   }
 
-  const putTo = (
-    target: PeerAddress,
-    entry: { set: RegistrySet; key: Uint8Array; record: Uint8Array },
-    signal?: AbortSignal
-  ): Promise<PutResponse> =>
-    target.peer === host.peer
-      ? local.put({ verb: 'put', ...entry }, { kind: 'self' })
-      : request(target, { verb: 'put', ...entry }, decodePutResponse, signal)
+  const putTo = (target: PeerAddress, entry: Entry, pow: Uint8Array | undefined, signal?: AbortSignal): Promise<PutResponse> => {
+    const message = { verb: 'put' as const, ...entry, ...(pow === undefined ? {} : { pow }) }
+    return target.peer === host.peer ? local.put(message, { kind: 'self' }) : request(target, message, decodePutResponse, signal)
+  }
 
   const listFrom = (target: PeerAddress, message: ListRequest, signal: AbortSignal): Promise<ListResponse> =>
     target.peer === host.peer ? local.list(message) : request(target, message, decodeListResponse, signal)
 
-  async function put(entry: { set: RegistrySet; key: Uint8Array; record: Uint8Array }, options: RequestOptions = {}): Promise<PutOutcome> {
+  const reader = new RegistryReader({ clock, logger, book, list: listFrom }, { readersMin, hedgeMs })
+
+  async function put(entry: Entry, options: RequestOptions = {}): Promise<PutOutcome> {
     const targets = await registrars(entry.key, options)
     const outcome: PutOutcome = { registrars: targets.length, stored: 0, answers: {}, seen: -1 }
+    const verified = verifiedOf(entry, entry.record)
+    const known = work.known(entry)
+    const waiting = await putToAll(targets, entry, known?.nonce, verified, outcome, options)
+    for (let round = 0; round < WORK_ROUNDS_MAX; round++) {
+      const bits = bitsWorthSolving([...waiting.values()], targets.length)
+      if (bits === 0) break
+      options.onProgress?.(`working ${bits} bits for a place`)
+      const solved = await solve(entry, bits, options.signal)
+      if (solved === undefined) break
+      outcome.workBits = solved.bits
+      const able = [...waiting].filter(([, asked]) => asked <= solved.bits).map(([target]) => target)
+      for (const target of able) waiting.delete(target)
+      for (const [target, asked] of await putToAll(able, entry, solved.nonce, verified, outcome, options)) waiting.set(target, asked)
+    }
+    if (waiting.size > 0) outcome.answers['need-work'] = waiting.size
+    return outcome
+  }
+
+  async function solve(
+    entry: Entry,
+    bits: number,
+    signal: AbortSignal | undefined
+  ): Promise<{ bits: number; nonce: Uint8Array } | undefined> {
+    try {
+      const both = signal === undefined ? stopping.signal : AbortSignal.any([signal, stopping.signal])
+      return await work.solve(entry, bits, both)
+    } catch (error) {
+      signal?.throwIfAborted()
+      stopping.signal.throwIfAborted()
+      logger.warn({ error, set: entry.set, bits }, 'the work that registrars ask for was not found; they are left out')
+      return undefined
+    }
+  }
+
+  /** @returns those that asked for work, with the bits */
+  async function putToAll(
+    targets: readonly PeerAddress[],
+    entry: Entry,
+    pow: Uint8Array | undefined,
+    verified: RegistryEntry | undefined,
+    outcome: PutOutcome,
+    { signal, onProgress }: RequestOptions
+  ): Promise<Map<PeerAddress, number>> {
+    const waiting = new Map<PeerAddress, number>()
     const count = (status: RegistryStatus | 'unreachable') => {
       outcome.answers[status] = (outcome.answers[status] ?? 0) + 1
     }
     await eachOf(targets, PUTS_AT_ONCE, async (target) => {
-      options.signal?.throwIfAborted()
+      signal?.throwIfAborted()
       try {
-        const response = await putTo(target, entry, options.signal)
+        const response = await putTo(target, entry, pow, signal)
+        if (response.status === 'need-work') return void waiting.set(target, response.bits ?? Number.POSITIVE_INFINITY)
         count(response.status)
-        if (response.status === 'ok') outcome.stored++
-        if (response.held !== undefined) outcome.seen = Math.max(outcome.seen, numberOf(entry, response.held))
+        if (response.status === 'ok') {
+          outcome.stored++
+          if (verified !== undefined) book.took(target.peer, entry.key, verified)
+        }
+        if (response.held !== undefined) outcome.seen = Math.max(outcome.seen, verifiedOf(entry, response.held)?.number ?? -1)
       } catch (error) {
-        options.signal?.throwIfAborted()
+        signal?.throwIfAborted()
         count('unreachable')
         logger.debug({ error, registrar: target.peer }, 'a registrar did not take an entry')
       }
-      options.onProgress?.(`stored ${outcome.stored} of ${targets.length}`)
+      onProgress?.(`stored ${outcome.stored} of ${outcome.registrars}`)
     })
-    return outcome
+    return waiting
   }
 
-  function numberOf(entry: { set: RegistrySet; key: Uint8Array }, record: Uint8Array): number {
+  function verifiedOf({ set, key }: { set: RegistrySet; key: Uint8Array }, record: Uint8Array): RegistryEntry | undefined {
     try {
-      return verifyRegistryEntry(crypto, { ...entry, record }, clock.nowMs()).number
+      return verifyRegistryEntry(crypto, { set, key, record }, clock.nowMs())
     } catch (error) {
-      if (error instanceof ProtocolError) return -1
+      if (error instanceof ProtocolError) return undefined
       throw error
     }
   }
 
   async function list(query: ListQuery, options: RequestOptions = {}): Promise<ListOutcome> {
     const named = await registrars(query.key, options)
-    const targets = withSeeds(named, query.seeds ?? [])
+    const targets = faultyLast(withSeeds(named, query.seeds ?? []))
     const union = new EntryUnion(crypto, query, clock.nowMs(), init.evidence)
-    const reading = new AbortController()
-    const follow = () => reading.abort(options.signal?.reason)
-    options.signal?.addEventListener('abort', follow, { once: true })
-    const asked: string[] = []
-    const answered: PeerAddress[] = []
-    const done = Promise.withResolvers<void>()
-    const enough = () => answered.length >= readersMin || union.isFull()
-    let next = 0
-    let running = 0
-    /** Asks on until `wanted` have answered or may still. */
-    const more = (wanted: number) => {
-      while (!enough() && running + answered.length < wanted && next < targets.length) {
-        const target = targets[next++] as PeerAddress
-        asked.push(target.peer)
-        running++
-        void readAll(target, query, union, reading.signal)
-          .then(() => answered.push(target))
-          .catch((error: unknown) => logger.debug({ error, registrar: target.peer }, 'a registrar did not answer a listing'))
-          .then(() => {
-            running--
-            more(readersMin)
-            if (enough() || running === 0 || reading.signal.aborted) done.resolve()
-          })
+    const hiding = new Map<string, string[]>()
+    const { asked, answered } = await reader.read(targets, query, union, {
+      signal: options.signal,
+      hidden: (target, ids) => {
+        hiding.set(target.peer, ids)
+        logger.warn({ registrar: target.peer, entries: ids.length }, 'a registrar hides entries that it took')
       }
-    }
-    more(readersMin)
-    const cancelHedge = clock.after(hedgeMs, () => more(targets.length))
-    reading.signal.addEventListener('abort', () => done.resolve(), { once: true })
-    try {
-      await done.promise
-      options.signal?.throwIfAborted()
-    } finally {
-      cancelHedge()
-      options.signal?.removeEventListener('abort', follow)
-      reading.abort(new Error('the listing has what it needs'))
-    }
+    })
     const complete = answered.length >= Math.min(READERS_MIN, targets.length) || union.isFull()
-    if (!union.isFull()) repair(query, union, [...answered])
+    if (!union.isFull()) repair(query, union, answered, hiding)
     return {
       entries: union.winners(),
       known: targets.map((target) => target.peer),
@@ -242,51 +282,48 @@ export function createRegistryClient(components: ClientComponents, init: Registr
     }
   }
 
-  /** All pages of one registrar; its cursor must move on, and it ends at the bound of a set. */
-  async function readAll(target: PeerAddress, query: ListQuery, union: EntryUnion, signal: AbortSignal): Promise<void> {
-    let cursor = query.id === undefined ? new Uint8Array(0) : cursorBefore(query.id)
-    let refused = 0
-    for (let read = 0; read < ENTRIES_MAX; ) {
-      const limit = query.id === undefined ? LIST_LIMIT_MAX : 1
-      const page = await listFrom(target, pageRequest(query, cursor, limit), signal)
-      if (page.status !== 'ok') throw new ProtocolError('FIELD_INVALID', `a LIST was answered ${page.status}`, { field: 'status' })
-      for (const record of page.records) if (union.add(record, target.peer) === 'refused') refused++
-      if (refused > REFUSED_MAX) {
-        throw new ProtocolError('FIELD_INVALID', `${refused} entries of a registrar do not verify`, { field: 'records' })
-      }
-      read += limit
-      if (page.next === undefined || query.id !== undefined || union.isFull()) return
-      if (toHex(page.next) <= toHex(cursor))
-        throw new ProtocolError('FIELD_INVALID', 'the cursor of a listing does not move on', { field: 'next' })
-      cursor = new Uint8Array(page.next)
-    }
+  /** Who hid or invented entries lately is asked after the others. */
+  function faultyLast(targets: readonly PeerAddress[]): PeerAddress[] {
+    const isFaulty = new Map(targets.map((target) => [target, book.isFaulty(target.peer)]))
+    return [...targets].sort((a, b) => Number(isFaulty.get(a)) - Number(isFaulty.get(b)))
+  }
+
+  async function listAt(target: PeerAddress, query: ListQuery, { signal }: { signal: AbortSignal }): Promise<ListedEntry[]> {
+    const union = new EntryUnion(crypto, query, clock.nowMs(), init.evidence)
+    await reader.read([target], query, union, { signal, hidden: () => {} })
+    return union.winners()
   }
 
   /** Puts what a registrar lacks to it, behind the caller's back and within `repairsMax`. */
-  function repair(query: ListQuery, union: EntryUnion, answered: readonly PeerAddress[]): void {
+  function repair(query: ListQuery, union: EntryUnion, answered: readonly PeerAddress[], hiding: ReadonlyMap<string, string[]>): void {
     const nowSec = clock.nowMs() / 1_000
-    const lacking: { target: PeerAddress; record: Uint8Array }[] = []
-    for (const { entry, servedBy } of union.winners()) {
+    const lacking: { target: PeerAddress; entry: RegistryEntry; pow: Uint8Array | undefined }[] = []
+    for (const { entry, servedBy, pow } of union.winners()) {
       if (entry.exp - nowSec < REPAIR_LIFE_MIN_SEC) continue
       for (const target of answered) {
-        if (lacking.length < repairsMax && !servedBy.includes(target.peer)) lacking.push({ target, record: entry.record.bytes })
+        if (lacking.length < repairsMax && !servedBy.includes(target.peer)) lacking.push({ target, entry, pow })
       }
     }
     if (lacking.length === 0 || stopping.signal.aborted) return
-    const work = eachOf(lacking, PUTS_AT_ONCE, async ({ target, record }) => {
+    const repairing = eachOf(lacking, PUTS_AT_ONCE, async ({ target, entry, pow }) => {
       try {
-        await putTo(target, { set: query.set, key: query.key, record }, stopping.signal)
+        const { status } = await putTo(target, { set: query.set, key: query.key, record: entry.record.bytes }, pow, stopping.signal)
+        if (status === 'ok') book.took(target.peer, query.key, entry)
+        else if (hiding.get(target.peer)?.includes(toHex(entry.id)) === true) book.excused(target.peer)
       } catch (error) {
         logger.debug({ error, registrar: target.peer }, 'a registrar could not be repaired')
       }
-    }).finally(() => repairs.delete(work))
-    repairs.add(work)
+    }).finally(() => repairs.delete(repairing))
+    repairs.add(repairing)
   }
 
   return {
     registrars,
     put,
     list,
+    listAt,
+    keysAt: (target, cursor, { signal }) => request(target, { verb: 'keys', cursor }, decodeKeysResponse, signal),
+    faulty: () => book.report(),
     async idle() {
       while (repairs.size > 0) await Promise.all(repairs)
     },
@@ -295,18 +332,6 @@ export function createRegistryClient(components: ClientComponents, init: Registr
       stopping.abort(new Error('the registry client stops'))
       await Promise.all(repairs)
     }
-  }
-}
-
-function pageRequest(query: ListQuery, cursor: Uint8Array, limit: number): ListRequest {
-  return {
-    verb: 'list',
-    set: query.set,
-    key: query.key,
-    ...(query.curator === undefined ? {} : { curator: query.curator }),
-    ...(query.tags === undefined || query.tags.length === 0 ? {} : { tags: [...query.tags] }),
-    cursor,
-    limit
   }
 }
 

@@ -1,5 +1,6 @@
 import { equals, fromHex, toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import { PUT_BITS_FIRST, PUT_BITS_FULL, PUT_BITS_MAX, putBitsAsked } from '../../protocol/discovery/put-work.ts'
 import { matchesQuery, type RegistryEntry, verifyRegistryEntry } from '../../protocol/discovery/registry-entry.ts'
 import {
   KEYS_LIMIT_MAX,
@@ -13,14 +14,17 @@ import {
   type RegistrySet,
   registryKeyName
 } from '../../protocol/discovery/registry-messages.ts'
+import { putSeed, workBits } from '../../protocol/discovery/work.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { eid as eidOf } from '../../protocol/identity/eid.ts'
+import { claimedPlace } from '../../protocol/records/set-entry.ts'
 import type { RegistryEvidence } from '../evidence/evidence.ts'
 import type { Clock } from '../platform/clock.ts'
 import { KeyedLock } from '../platform/keyed-lock.ts'
 import type { Logger } from '../platform/logger.ts'
 import { cborCodec, type Store, type Table, type WriteOp } from '../store/store.ts'
 import { networkOf } from './address-scope.ts'
+import { LeastWork } from './least-work.ts'
 import { PublishBudget } from './publish-budget.ts'
 
 /** Rows that one LIST looks at before it answers with what it has and a cursor. */
@@ -34,10 +38,12 @@ const SWEEP_ROWS_MAX = 500
 const ROW_BYTES = 200
 
 export interface RegistryStoreInit {
-  /** entries of one `members` set; a further one is answered `full` */
+  /** entries of one `members` set; from half of it on a PUT needs work, at the bound more than the least held has */
   membersMax?: number
-  /** entries of any other set; a further one is answered `full` */
+  /** entries of any other set, with the same rule */
   othersMax?: number
+  /** leading zero bits asked from half of a set's bound on, and at it; simulations ask for less than the protocol's 12 and 24 */
+  workBits?: { first: number; full: number }
   /** all sets together; a further entry is answered `full` */
   bytesMax?: number
   /** new or changed entries a minute from one PeerId and from one /24 or /48; more are answered `full` */
@@ -49,7 +55,7 @@ export interface RegistryStoreInit {
   evidence?: RegistryEvidence
 }
 
-/** Who sent a PUT; our own node's are not counted against the budget. */
+/** Who sent a PUT; our own node's, and what it pulls from neighbours, are not counted against the budget. */
 export type Publisher = { kind: 'self' } | { kind: 'peer'; peer: string; remoteAddr: string }
 
 export interface RegistryStore {
@@ -62,8 +68,14 @@ export interface RegistryStore {
   stop(): Promise<void>
 }
 
-/** r: record, e: exp, n: number, g: gone, c: curator, t: tags */
-type Row = { r: Uint8Array; e: number; n: number; g: boolean; c: Uint8Array; t: string[] }
+/** r: record, e: exp, n: number, g: gone, c: curator, t: tags; w: bits of its work, p: the nonce, both absent where it brought none */
+type Row = { r: Uint8Array; e: number; n: number; g: boolean; c: Uint8Array; t: string[]; w?: number; p?: Uint8Array }
+
+/** A nonce and what it is worth. */
+interface Work {
+  bits: number
+  nonce?: Uint8Array
+}
 
 /** The sets that this node keeps as a registrar, in the store, within the bounds of protocol/README.md §4. */
 export async function openRegistryStore(
@@ -86,8 +98,10 @@ class LevelRegistryStore implements RegistryStore {
   readonly #expiries: Table<Uint8Array>
   readonly #budget: PublishBudget
   readonly #locks = new KeyedLock()
+  readonly #least: LeastWork
   readonly #membersMax: number
   readonly #othersMax: number
+  readonly #workBits: { first: number; full: number }
   readonly #bytesMax: number
   readonly #closerKnown: (key: Uint8Array, max: number) => number
   readonly #closerMax: number
@@ -107,9 +121,11 @@ class LevelRegistryStore implements RegistryStore {
     this.#crypto = components.crypto
     this.#logger = components.logger.child('registry')
     this.#rows = this.#store.table('registry-entries', cborCodec<Row>())
+    this.#least = new LeastWork(this.#rows)
     this.#expiries = this.#store.table('registry-expiries', { encode: (value: Uint8Array) => value, decode: (bytes) => bytes })
     this.#membersMax = init.membersMax ?? 10_000
     this.#othersMax = init.othersMax ?? 1_000
+    this.#workBits = init.workBits ?? { first: PUT_BITS_FIRST, full: PUT_BITS_FULL }
     this.#bytesMax = init.bytesMax ?? 64 * 1024 * 1024
     this.#closerKnown = init.closerKnown ?? (() => 0)
     this.#closerMax = init.closerMax ?? 40
@@ -140,35 +156,80 @@ class LevelRegistryStore implements RegistryStore {
     const sources = publisher.kind === 'self' ? [] : sourcesOf(publisher)
     if (this.#budget.take(sources) === 'refused') return { status: 'full' }
     if (this.#closerKnown(request.key, this.#closerMax) >= this.#closerMax) return { status: 'invalid' }
-    let entry: RegistryEntry
     try {
-      entry = verifyRegistryEntry(this.#crypto, request, this.#clock.nowMs())
+      return await this.#admit(request, sources)
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error
       this.#logger.debug({ code: error.code, set: request.set, publisher }, 'refused a registry entry')
       return { status: 'invalid' }
     }
+  }
+
+  /** What is held already, then the work, then the signature: the cheapest first. @throws ProtocolError: the record is no entry of this set */
+  async #admit(request: PutRequest, sources: readonly string[]): Promise<PutResponse> {
+    const { set, key } = request
+    const claimed = claimedPlace(this.#crypto, set, request.record)
+    const setKey = setKeyName(set, key)
+    const rowKey = `${setKey}:${claimed.id}`
+    const before = await this.#live(rowKey)
+    if (before !== undefined && equals(before.r, request.record)) {
+      this.#budget.giveBack(sources)
+      return { status: 'ok' }
+    }
+    const work = this.#workOf(request)
+    const places = { set, setKey, rowKey, isFree: claimed.gone && before !== undefined }
+    const lacks = await this.#lacksWork(places, before !== undefined, work)
+    if (lacks !== undefined) {
+      this.#budget.giveBack(sources)
+      return lacks
+    }
+    const entry = verifyRegistryEntry(this.#crypto, request, this.#clock.nowMs())
     if (entry.set === 'members') {
       if (this.#evidence?.refusesJoins(entry.record.payload.eid) === true) return { status: 'invalid' }
       this.#evidence?.onMember(entry.record.payload.eid)
     }
-    const setKey = setKeyName(request.set, request.key)
     return await this.#locks.run(setKey, async () => {
-      const rowKey = `${setKey}:${toHex(entry.id)}`
       const held = await this.#rows.get(rowKey)
       const live = held !== undefined && held.e * 1_000 > this.#clock.nowMs()
-      if (live && equals(held.r, request.record)) {
-        this.#budget.giveBack(sources)
-        return { status: 'ok' }
-      }
+      if (live && equals(held.r, request.record)) return { status: 'ok' }
       if (live && held.n >= entry.number) {
         if (held.n === entry.number) this.#contradicts(entry, held.r)
         return { status: 'stale', held: held.r }
       }
-      const response = await this.#write(setKey, rowKey, held, entry, request)
+      const response = (await this.#lacksWork(places, held !== undefined, work)) ?? (await this.#write(places, held, entry, request, work))
       if (response.status === 'ok' && entry.set === 'poms') this.#evidence?.onTicket(request.record)
       return response
     })
+  }
+
+  async #live(rowKey: string): Promise<Row | undefined> {
+    const row = await this.#rows.get(rowKey)
+    return row !== undefined && row.e * 1_000 > this.#clock.nowMs() ? row : undefined
+  }
+
+  #workOf({ key, record, pow }: PutRequest): Work {
+    return pow === undefined ? { bits: 0 } : { bits: workBits(putSeed(this.#crypto, key, record), pow), nonce: pow }
+  }
+
+  /** A tombstone of what is held frees a place, so it needs none; a renewal needs what its set asks of a new entry. */
+  async #lacksWork(
+    { set, setKey, isFree }: { set: RegistrySet; setKey: string; isFree: boolean },
+    held: boolean,
+    { bits }: Work
+  ): Promise<PutResponse | undefined> {
+    const max = this.#entriesMax(set)
+    const entries = this.#counts.get(setKey) ?? 0
+    if (isFree || entries * 2 < max) return undefined
+    const others = held ? entries - 1 : entries
+    const least = others >= max ? ((await this.#least.of(setKey, this.#clock.nowMs() / 1_000))?.bits ?? 0) : 0
+    const asked = putBitsAsked(others, max, least, this.#workBits)
+    if (bits >= asked) return undefined
+    if (others >= max) this.#sweepSoon()
+    return asked > PUT_BITS_MAX ? { status: 'full' } : { status: 'need-work', bits: asked }
+  }
+
+  #entriesMax(set: RegistrySet): number {
+    return set === 'members' ? this.#membersMax : this.#othersMax
   }
 
   /** Two announcements of one curator, space and number are evidence; two joins are not (protocol/README.md §8). */
@@ -178,53 +239,81 @@ class LevelRegistryStore implements RegistryStore {
     this.#evidence?.onEquivocation({ target: record.payload.curator, kind: 'announce', a: held, b: record.bytes })
   }
 
-  async #write(setKey: string, rowKey: string, held: Row | undefined, entry: RegistryEntry, request: PutRequest): Promise<PutResponse> {
-    const grown = cost(request.record) - (held === undefined ? 0 : cost(held.r))
-    if (!this.#hasRoom(request.set, setKey, held === undefined ? 1 : 0, grown)) return { status: 'full' }
+  /** In a full set the one with the least work makes room for a new one. */
+  async #write(
+    { set, setKey, rowKey }: { set: RegistrySet; setKey: string; rowKey: string },
+    held: Row | undefined,
+    entry: RegistryEntry,
+    request: PutRequest,
+    work: Work
+  ): Promise<PutResponse> {
+    const displaced = held === undefined ? await this.#displaced(set, setKey) : undefined
+    const entries = held === undefined && displaced === undefined ? 1 : 0
+    const grown = cost(request.record) - [held, displaced?.row].reduce((bytes, row) => bytes + (row === undefined ? 0 : cost(row.r)), 0)
+    if (this.#bytes + grown > this.#bytesMax) {
+      this.#sweepSoon()
+      return { status: 'full' }
+    }
     const row: Row = {
       r: request.record,
       e: entry.exp,
       n: entry.number,
       g: entry.gone,
       c: entry.curator,
-      t: [...entry.tags]
+      t: [...entry.tags],
+      ...(work.nonce === undefined ? {} : { w: work.bits, p: work.nonce })
     }
     const ops: WriteOp[] = [this.#rows.put(rowKey, row), this.#expiries.put(expiryKey(entry.exp, rowKey), new Uint8Array(0))]
     if (held !== undefined && held.e !== entry.exp) ops.push(this.#expiries.del(expiryKey(held.e, rowKey)))
-    this.#count(setKey, held === undefined ? 1 : 0, grown)
+    if (displaced !== undefined)
+      ops.push(this.#rows.del(displaced.rowKey), this.#expiries.del(expiryKey(displaced.row.e, displaced.rowKey)))
+    this.#count(setKey, entries, grown)
     try {
       await this.#store.commit(ops)
     } catch (error) {
-      this.#count(setKey, held === undefined ? -1 : 0, -grown)
+      this.#count(setKey, -entries, -grown)
       throw error
     }
+    if (displaced !== undefined) this.#least.removed(setKey)
+    else this.#least.wrote(setKey, rowKey, work.bits)
     return { status: 'ok' }
   }
 
-  /** Without room a sweep starts, at most every ten seconds; it waits for the lock that this PUT holds, so the next PUT finds what it freed. */
-  #hasRoom(set: RegistrySet, setKey: string, added: number, grown: number): boolean {
-    const max = set === 'members' ? this.#membersMax : this.#othersMax
-    if ((this.#counts.get(setKey) ?? 0) + added <= max && this.#bytes + grown <= this.#bytesMax) return true
-    if (this.#clock.monotonicMs() - this.#sweptAtMs >= SWEEP_AGAIN_MS) {
-      this.sweep().catch((error: unknown) => this.#logger.warn({ error }, 'expired registry entries could not be removed'))
-    }
-    return false
+  async #displaced(set: RegistrySet, setKey: string): Promise<{ rowKey: string; row: Row } | undefined> {
+    if ((this.#counts.get(setKey) ?? 0) < this.#entriesMax(set)) return undefined
+    const least = await this.#least.of(setKey, this.#clock.nowMs() / 1_000)
+    const row = least === undefined ? undefined : await this.#rows.get(least.rowKey)
+    return least === undefined || row === undefined ? undefined : { rowKey: least.rowKey, row }
+  }
+
+  /** At most every ten seconds; it waits for the lock that a PUT holds, so the next PUT finds what it freed. */
+  #sweepSoon(): void {
+    if (this.#clock.monotonicMs() - this.#sweptAtMs < SWEEP_AGAIN_MS) return
+    this.sweep().catch((error: unknown) => this.#logger.warn({ error }, 'expired registry entries could not be removed'))
   }
 
   async list(request: ListRequest): Promise<ListResponse> {
     const prefix = setKeyName(request.set, request.key)
     const nowSec = this.#clock.nowMs() / 1_000
     const records: Uint8Array[] = []
+    const pows: Uint8Array[] = []
+    const page = (next?: Uint8Array): ListResponse => ({
+      status: 'ok',
+      records,
+      ...(pows.some((pow) => pow.length > 0) ? { pows } : {}),
+      ...(next === undefined ? {} : { next })
+    })
     let scanned = 0
     for await (const [rowKey, row] of this.#rows.entries({ gt: `${prefix}:${toHex(request.cursor)}`, lt: `${prefix};` })) {
       scanned++
       const served = request.set !== 'members' || row.g || !this.#isRefused(rowKey.slice(prefix.length + 1))
-      if (served && row.e > nowSec && matchesQuery({ gone: row.g, curator: row.c, tags: row.t }, request)) records.push(row.r)
-      if (records.length >= request.limit || scanned >= LIST_SCAN_MAX) {
-        return { status: 'ok', records, next: fromHex(rowKey.slice(prefix.length + 1)) }
+      if (served && row.e > nowSec && matchesQuery({ gone: row.g, curator: row.c, tags: row.t }, request)) {
+        records.push(row.r)
+        pows.push(row.p ?? new Uint8Array(0))
       }
+      if (records.length >= request.limit || scanned >= LIST_SCAN_MAX) return page(fromHex(rowKey.slice(prefix.length + 1)))
     }
-    return { status: 'ok', records }
+    return page()
   }
 
   #isRefused(member: string): boolean {
@@ -275,7 +364,9 @@ class LevelRegistryStore implements RegistryStore {
       const expired = row !== undefined && expiryKey(row.e, rowKey) === name
       if (expired) ops.push(this.#rows.del(rowKey))
       await this.#store.commit(ops)
-      if (expired) this.#count(setKey, -1, -cost(row.r))
+      if (!expired) return
+      this.#count(setKey, -1, -cost(row.r))
+      this.#least.removed(setKey)
     })
   }
 

@@ -2,7 +2,9 @@ import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import type { Host } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
+import type { Random } from '../platform/random.ts'
 import type { Store } from '../store/store.ts'
+import { createWorkSolver, type WorkSolver } from '../work/solver.ts'
 import { createRegistryClient, type RegistryClient, type RegistryClientInit } from './registry-client.ts'
 import { serveRegistry } from './registry-service.ts'
 import { openRegistryStore, type RegistryStoreInit } from './registry-store.ts'
@@ -26,19 +28,31 @@ export interface Registry extends RegistryClient {
 
 /** Opens the sets, serves them over `host`, and gives the client. */
 export async function createRegistry(
-  components: { host: Host; store: Store; clock: Clock; crypto: CryptoProvider; logger: Logger },
+  components: {
+    host: Host
+    store: Store
+    clock: Clock
+    random: Random
+    crypto: CryptoProvider
+    logger: Logger
+    /** by default one of its own */
+    solver?: Pick<WorkSolver, 'solve'>
+  },
   init: RegistryStoreInit & RegistryClientInit = {}
 ): Promise<Registry> {
   const { dht } = components.host
   const local = await openRegistryStore(components, { closerKnown: (key, max) => dht.closerKnown(key, max), ...init })
   const service = await serveRegistry({ host: components.host, clock: components.clock, registry: local })
-  const client = createRegistryClient({ ...components, local }, init)
+  const own = components.solver === undefined ? createWorkSolver(components) : undefined
+  const solver = components.solver ?? (own as WorkSolver)
+  const client = createRegistryClient({ ...components, local, solver }, init)
   return {
     ...client,
     stats: () => ({ ...local.stats(), served: service.served(), failed: service.failed() }),
     async stop() {
       await service.stop()
       await client.stop()
+      await own?.stop()
       await local.stop()
     }
   }

@@ -3,12 +3,15 @@ import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { announceKey, joinKey } from '../../protocol/discovery/dht-key.ts'
 import { memberKey, prefixIds } from '../../protocol/discovery/names.ts'
 import type { RegistrySet } from '../../protocol/discovery/registry-messages.ts'
+import { memberWriteKeys } from '../../protocol/discovery/shards.ts'
 import type { Host } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import { dhtRecords } from './dht-records.ts'
-import type { OwnSpace } from './own-spaces.ts'
+import type { OwnJoin, OwnSpace } from './own-spaces.ts'
 import type { PutOutcome, RegistryClient, RequestOptions } from './registry-client.ts'
+
+type Place = { set: RegistrySet; key: Uint8Array }
 
 export interface Published {
   /** registrars of the main set: announcements for a curator, members for a member */
@@ -44,26 +47,36 @@ export function createSpacePublisher({
   const dhtKeyOf = (space: Pick<OwnSpace, 'role' | 'eid' | 'dsid'>) =>
     space.role === 'curator' ? announceKey(space.dsid) : joinKey(space.dsid, space.eid)
 
-  const placesOf = (space: Pick<OwnSpace, 'role' | 'eid' | 'name' | 'dsid' | 'shards'>): { set: RegistrySet; key: Uint8Array }[] =>
-    space.role === 'member'
-      ? [{ set: 'members', key: memberKey(crypto, space.dsid, space.eid, space.shards) }]
-      : [{ set: 'announcements', key: space.dsid }, ...prefixIds(crypto, space.name).map((key) => ({ set: 'children' as const, key }))]
+  const announcePlaces = (space: Pick<OwnSpace, 'name' | 'dsid'>): Place[] => [
+    { set: 'announcements', key: space.dsid },
+    ...prefixIds(crypto, space.name).map((key) => ({ set: 'children' as const, key }))
+  ]
 
-  async function putToDht(space: OwnSpace, signal: AbortSignal | undefined): Promise<void> {
+  /** A member is written by the present number of shards and, for the life of a join, by those that some reader may still go by. */
+  function joinPlaces({ dsid, eid, shards, earlier }: OwnJoin): Place[] {
+    const nowSec = clock.nowMs() / 1_000
+    const numbers = [shards, ...earlier.filter((one) => one.untilSec > nowSec).map((one) => one.shards)]
+    return memberWriteKeys(crypto, dsid, eid, numbers).map((key) => ({ set: 'members', key }))
+  }
+
+  /** @returns false when nobody took it */
+  async function putToDht(space: OwnSpace, signal: AbortSignal | undefined): Promise<boolean> {
     try {
-      await host.dht.put(dhtKeyOf(space), space.record.bytes, signal === undefined ? {} : { signal })
+      const { stored } = await host.dht.put(dhtKeyOf(space), space.record.bytes, signal === undefined ? {} : { signal })
+      return stored > 0
     } catch (error) {
       signal?.throwIfAborted()
       logger.warn({ error, space: space.id }, 'the DHT did not take a record of ours; the registrars may have')
+      return false
     }
   }
 
   return {
     async publish(space, options = {}) {
       const record = space.record.bytes
-      const [outcomes] = await Promise.all([
+      const [outcomes, isInDht] = await Promise.all([
         Promise.all(
-          placesOf(space).map((place, i) =>
+          (space.role === 'member' ? joinPlaces(space) : announcePlaces(space)).map((place, i) =>
             registry.put({ ...place, record }, i === 0 ? options : options.signal === undefined ? {} : { signal: options.signal })
           )
         ),
@@ -74,13 +87,17 @@ export function createSpacePublisher({
       return {
         registrars: main.registrars,
         stored: main.stored,
-        coverage: everywhere ? 'full' : 'partial',
+        // a tombstone that the DHT refuses has nothing there to take back
+        coverage: everywhere && (isInDht || space.record.payload.gone === true) ? 'full' : 'partial',
         seen: Math.max(...outcomes.map((one) => one.seen))
       }
     },
 
     async seenAtRegistrars(space, { signal } = {}) {
-      const [place] = placesOf(space) as [{ set: RegistrySet; key: Uint8Array }]
+      const place: Place =
+        space.role === 'member'
+          ? { set: 'members', key: memberKey(crypto, space.dsid, space.eid, space.shards) }
+          : { set: 'announcements', key: space.dsid }
       const listed = await registry.list({ ...place, id: space.eid }, signal === undefined ? {} : { signal })
       return Math.max(-1, ...listed.entries.map(({ entry }) => entry.number))
     },

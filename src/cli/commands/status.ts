@@ -36,6 +36,15 @@ function print(out: Output, status: NodeStatus): void {
     `network   ${network}, ${counted(status.peers, 'peer')}, ${status.routingTableSize} in the routing table, DHT ${status.dhtMode}, ${status.scope}`
   )
   for (const address of status.addresses) out.line(`          ${address}`)
+  for (const { peer, hidden, invented, lastAtMs } of status.faultyRegistrars) {
+    const what = [
+      hidden === 0 ? '' : `hid ${hidden} of what it took`,
+      invented === 0 ? '' : `served ${invented} that are forged or misplaced`
+    ]
+    out.line(
+      out.paint.yellow(`registrar ${peer} ${what.filter((part) => part !== '').join(' and ')}, last ${age(Date.now() - lastAtMs)} ago`)
+    )
+  }
   out.line(`A2A       ${status.http?.url ?? 'off'}`)
   out.line(`sessions  ${status.sessions}`)
   out.line('')

@@ -1,4 +1,5 @@
 import { MemoryLevel } from 'memory-level'
+import { nonceBytes, workBits } from '../../../protocol/discovery/work.ts'
 import type { EidHex } from '../../../protocol/identity/eid.ts'
 import { nodeCrypto } from '../../../src/crypto/node-crypto.ts'
 import type { LocalAgent } from '../../../src/identity/agent.ts'
@@ -12,9 +13,10 @@ import { createRegistry, type Registry } from '../../../src/spaces/registry.ts'
 import type { RegistryClientInit } from '../../../src/spaces/registry-client.ts'
 import type { RegistryStoreInit } from '../../../src/spaces/registry-store.ts'
 import { Store } from '../../../src/store/store.ts'
+import type { WorkSolver } from '../../../src/work/solver.ts'
 import type { FakeHost, FakeNetwork } from './fake-network.ts'
 
-export type FakeNodeInit = RegistryStoreInit & RegistryClientInit & { network?: NetworkKind }
+export type FakeNodeInit = RegistryStoreInit & RegistryClientInit & { solver?: Pick<WorkSolver, 'solve'> } & { network?: NetworkKind }
 
 /** The spaces part of a node over a fake host, with a memory store. */
 export interface FakeNode {
@@ -31,6 +33,13 @@ export interface FakeNode {
 
 let seeds = 1
 
+/** On this thread, for the few bits that tests ask for. */
+export const plainSolver: Pick<WorkSolver, 'solve'> = {
+  async solve(seed, bits) {
+    for (let nonce = 0n; ; nonce++) if (workBits(seed, nonceBytes(nonce)) >= bits) return nonceBytes(nonce)
+  }
+}
+
 export async function fakeNode(
   network: FakeNetwork,
   clock: ManualClock,
@@ -43,7 +52,8 @@ export async function fakeNode(
   const held = new Map(agents.map((agent) => [agent.eidHex, agent]))
   const open = async () => {
     const parts = { host, store, clock, random: seededRandom(seeds++), crypto: nodeCrypto, logger: silentLogger }
-    const registry = await createRegistry(parts, init)
+    const { solver = plainSolver } = init
+    const registry = await createRegistry({ ...parts, solver }, init)
     const settings = init.network === undefined ? {} : { network: init.network }
     const spaces = await createSpaces({ ...parts, registry, agents: (hex) => held.get(hex) }, settings)
     const locators = await createLocators({ ...parts, agents: (hex) => held.get(hex) }, settings)

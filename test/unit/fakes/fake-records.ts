@@ -3,6 +3,7 @@ import type { Eid } from '../../../protocol/identity/eid.ts'
 import { ANNOUNCE_TTL_SEC, type Announce, announceTombstone, announceType, POLICY_OPEN } from '../../../protocol/records/announce.ts'
 import { buildRecord } from '../../../protocol/records/envelope.ts'
 import { JOIN_TTL_SEC, type Join, joinTombstone, joinType } from '../../../protocol/records/join.ts'
+import { PRUNE_TTL_SEC, pruneType } from '../../../protocol/records/prune.ts'
 import { nodeCrypto } from '../../../src/crypto/node-crypto.ts'
 import type { LocalAgent } from '../../../src/identity/agent.ts'
 
@@ -51,4 +52,11 @@ export function announceRecord(curator: LocalAgent, nowMs: number, more: Partial
   }
   const signed = more.gone === true ? announceTombstone(payload, { seq: payload.seq, nowSec: ts }) : payload
   return Uint8Array.from(buildRecord(nodeCrypto, announceType, signed, curator.signer).bytes)
+}
+
+/** A whole signed prune of one member of {@link ENERGY}, made at `nowMs`, for a day. */
+export function pruneRecord(curator: LocalAgent, member: Eid, nowMs: number): Uint8Array {
+  const ts = Math.floor(nowMs / 1_000)
+  const payload = { dsid: ENERGY_ID, eid: member, curator: curator.eid, until: ts + PRUNE_TTL_SEC, ts, exp: ts + PRUNE_TTL_SEC }
+  return Uint8Array.from(buildRecord(nodeCrypto, pruneType, payload, curator.signer).bytes)
 }

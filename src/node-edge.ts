@@ -1,0 +1,47 @@
+import { fromHex } from '../protocol/bytes.ts'
+import { type A2aEdge, createA2aEdge, type RemoteAgents } from './a2a/edge.ts'
+import { createKeepAsleep } from './a2a/keep-asleep.ts'
+import type { LocalA2a } from './a2a/local-a2a.ts'
+import { DEFAULT_HTTP_PORT } from './config/schema.ts'
+import type { NodeParts } from './node-parts.ts'
+import { openOnAnyPort, openOnGivenPort, type PortMemory } from './node-ports.ts'
+
+/** Opens a node's A2A edge: on the port that was set, else on the one it had last, else on a free one. @throws RookeryError `PORT_IN_USE` */
+export async function openNodeEdge(
+  parts: NodeParts,
+  { local, remote }: { local: LocalA2a; remote: RemoteAgents },
+  ports: PortMemory,
+  signal?: AbortSignal
+): Promise<A2aEdge> {
+  const { config, agents, crypto, logger, clock, queue, outgoing } = parts
+  const { http } = config
+  const open = (port: number) =>
+    createA2aEdge(
+      {
+        agents: {
+          get: (hex) => agents.list().find((agent) => agent.eidHex === hex),
+          defaultAgent: () => agents.default,
+          formerly: (hex) => agents.ofAnyEid(fromHex(hex))
+        },
+        local,
+        keep: createKeepAsleep({ outgoing, queue }),
+        authenticate: (token) => agents.byToken(token),
+        crypto,
+        logger: logger.child('a2a'),
+        remote
+      },
+      {
+        host: http.host,
+        port,
+        bodyBytesMax: http.bodyBytesMax,
+        ...(http.publicUrl === undefined ? {} : { publicUrl: http.publicUrl })
+      }
+    )
+  const { port: byHand } = http
+  if (byHand !== undefined) return await openOnGivenPort(clock, () => open(byHand), { signal })
+  const remembered = await ports.get('http')
+  const near = Array.from({ length: 10 }, (_, i) => DEFAULT_HTTP_PORT + i)
+  const edge = await openOnAnyPort(remembered === undefined ? near : [remembered, ...near], open)
+  await ports.remember('http', edge.port)
+  return edge
+}

@@ -1,0 +1,50 @@
+import type { CryptoProvider } from '../protocol/crypto/provider.ts'
+import type { Config } from './config/schema.ts'
+import type { ClockGuard } from './delivery/clock-guard.ts'
+import type { LevelAsleepQueue } from './delivery/level-asleep-queue.ts'
+import type { OutgoingObjects } from './delivery/outgoing.ts'
+import type { ReplayCache } from './delivery/replay-cache.ts'
+import type { EvidenceService } from './evidence/evidence.ts'
+import type { Agents } from './identity/agents.ts'
+import type { NodeKey } from './identity/node-key.ts'
+import type { Successions } from './identity/successions.ts'
+import type { Host } from './net/host.ts'
+import type { Clock } from './platform/clock.ts'
+import type { Closing } from './platform/closing.ts'
+import type { Logger } from './platform/logger.ts'
+import type { Random } from './platform/random.ts'
+import type { RunningSessionManager } from './sessions/create-session-manager.ts'
+import type { Registry } from './spaces/registry.ts'
+import type { Locators, Spaces } from './spaces/spaces.ts'
+import type { Store } from './store/store.ts'
+import type { LevelTodos } from './tasks/level-todos.ts'
+
+/** What every part of a node is handed. */
+export interface Base {
+  clock: Clock
+  random: Random
+  crypto: CryptoProvider
+  logger: Logger
+}
+
+/** What the start opened, for the node to hold. */
+export interface NodeParts extends Base {
+  store: Store
+  config: Config
+  key: NodeKey
+  agents: Agents
+  host: Host
+  registry: Registry
+  locators: Locators
+  spaces: Spaces
+  sessions: RunningSessionManager
+  evidence: EvidenceService
+  successions: Successions
+  todos: LevelTodos
+  queue: LevelAsleepQueue
+  clockGuard: ClockGuard
+  replay: ReplayCache
+  outgoing: OutgoingObjects
+  closing: Closing
+  publishing: 'automatic' | 'on-demand'
+}

@@ -1,0 +1,30 @@
+import { fromHex } from '../protocol/bytes.ts'
+import type { Reachability } from '../protocol/delivery/reachability.ts'
+import type { EidHex } from '../protocol/identity/eid.ts'
+import type { LocalA2a } from './a2a/local-a2a.ts'
+import { serveA2a } from './a2a/pss-binding.ts'
+import { serveMailbox } from './delivery/mailbox-service.ts'
+import type { LocalAgent } from './identity/agent.ts'
+import type { NodeParts } from './node-parts.ts'
+
+/** Serves what a node offers inside every session of its agents: A2A, and the mailbox of those asleep. */
+export function serveSessions(
+  { sessions, queue, crypto, clock, logger, agents, successions }: NodeParts,
+  { local, reachability, drain }: { local: LocalA2a; reachability: (agent: LocalAgent) => Reachability; drain: (agent: LocalAgent) => void }
+): void {
+  const rootOf = (hex: EidHex) => successions.rootOf(hex)
+  sessions.onSession((session) => {
+    serveA2a(session, { local, clock, logger: logger.child('a2a'), rootOf })
+    serveMailbox(session, {
+      queue,
+      crypto,
+      clock,
+      logger: logger.child('mailbox'),
+      agent: (hex) => agents.ofAnyEid(fromHex(hex)),
+      rootOf,
+      onStored: (agent) => {
+        if (reachability(agent).state === 'accepts') drain(agent)
+      }
+    })
+  })
+}

@@ -1,0 +1,134 @@
+import { CONTRACT_GRACE_MS } from '../../protocol/session/contract.ts'
+import type { Established } from '../../protocol/session/established.ts'
+import type { LocalAgent } from '../identity/agent.ts'
+import { DurableSession } from './durable-session.ts'
+import type { DurableSessionInit } from './durable-session-init.ts'
+import { DAY_MS, type ManagerState } from './manager-state.ts'
+import type { IndexEntry, PairKey } from './session-index.ts'
+import type { SessionRecord } from './session-record.ts'
+
+const PARK_CHECK_MS = 60_000
+const DISSOLVE_CHECK_MS = 3_600_000
+
+/** Whom a session tells: the manager. */
+export type SessionHooks = Pick<
+  DurableSessionInit,
+  'onOpen' | 'onReady' | 'onDisconnected' | 'onEnd' | 'onEvent' | 'onRotation' | 'onRenamed' | 'onWanted'
+>
+
+/** Sessions in memory and on disk: read back when they are wanted, let go of when they are idle, dissolved after very long (G-46). */
+export class SessionShelf {
+  readonly #m: ManagerState
+  readonly #hooks: SessionHooks
+  readonly #onParked: (id: string) => void
+  #cancelUpkeep: (() => void) | undefined
+
+  constructor(state: ManagerState, hooks: SessionHooks, onParked: (id: string) => void) {
+    this.#m = state
+    this.#hooks = hooks
+    this.#onParked = onParked
+  }
+
+  /** A session in memory: as it was held, or read back. */
+  async hold(entry: IndexEntry): Promise<DurableSession | undefined> {
+    if (entry.loaded !== undefined) return entry.loaded
+    const parked = entry.parked?.deref()
+    if (parked !== undefined && !parked.isOver) {
+      entry.loaded = parked
+      return parked
+    }
+    entry.loading ??= this.read(entry).then((session) => {
+      entry.loading = undefined
+      if (session === undefined || this.#m.index.byId(entry.id) !== entry) return undefined
+      entry.loaded = session
+      session.announce()
+      return session
+    })
+    return await entry.loading
+  }
+
+  async heldBy(pair: PairKey): Promise<DurableSession | undefined> {
+    const entry = this.#m.index.byPair(pair)
+    return entry === undefined ? undefined : await this.hold(entry)
+  }
+
+  /** As it is in memory or on disk, without keeping it. */
+  async read(entry: IndexEntry): Promise<DurableSession | undefined> {
+    const held = entry.loaded ?? entry.parked?.deref()
+    if (held !== undefined) return held
+    const local = this.#m.own.agentOf(entry.local)
+    const found = await this.#m.store.load(entry.id, this.#m.components.crypto)
+    if (local === undefined || found === undefined) {
+      this.#m.index.remove(entry.id)
+      return undefined
+    }
+    const { record, journal, ledger, totals, broken } = found
+    const session = this.make(local, record, { journal, ledger, totals })
+    if (broken) {
+      entry.loaded = session
+      await session.finish('diverged', undefined, {
+        reason: 'diverged',
+        by: 'local',
+        lost: false,
+        error: new Error('the journal on disk has a gap')
+      })
+      return undefined
+    }
+    return session
+  }
+
+  make(local: LocalAgent, record: SessionRecord, held?: DurableSessionInit['held'], first?: Established): DurableSession {
+    const { log, store } = this.#m
+    const { crypto, clock, snapshot, ready, evidence } = this.#m.components
+    const parts = { crypto, clock, logger: log, store, local, record, snapshot, ready, evidence, ...this.#hooks }
+    return new DurableSession(held === undefined ? parts : { ...parts, held }, first)
+  }
+
+  isIdle(session: DurableSession): boolean {
+    return !session.hasUnacked && this.#m.components.clock.nowMs() - session.activeAtMs >= this.#m.parkAfterMs
+  }
+
+  async park(entry: IndexEntry, session: DurableSession): Promise<void> {
+    this.#onParked(entry.id)
+    entry.loaded = undefined
+    entry.activeAtMs = session.activeAtMs
+    entry.parked = new WeakRef(session)
+    await session.release(new Error('the session was idle and is parked'))
+  }
+
+  /** Begins the upkeep, which goes on until {@link stop}. */
+  start(): void {
+    this.#upkeep(this.#m.components.clock.nowMs())
+  }
+
+  stop(): void {
+    this.#cancelUpkeep?.()
+  }
+
+  #upkeep(dissolvedAtMs: number): void {
+    const { clock } = this.#m.components
+    this.#cancelUpkeep = clock.after(Math.min(PARK_CHECK_MS, this.#m.parkAfterMs), () => {
+      for (const entry of [...this.#m.index.entries()]) {
+        const session = entry.loaded
+        if (session !== undefined && this.isIdle(session)) void this.park(entry, session)
+      }
+      const nowMs = clock.nowMs()
+      const isDue = nowMs - dissolvedAtMs >= DISSOLVE_CHECK_MS
+      if (isDue)
+        void this.#dissolve(nowMs).catch((error: unknown) => this.#m.log.warn({ err: error }, 'idle sessions could not be dissolved'))
+      this.#upkeep(isDue ? nowMs : dissolvedAtMs)
+    })
+  }
+
+  async #dissolve(nowMs: number): Promise<void> {
+    const limitMs = this.#m.init.parkedMaxMs ?? 90 * DAY_MS
+    for (const entry of [...this.#m.index.entries()]) {
+      const activeAtMs = entry.loaded?.activeAtMs ?? entry.activeAtMs
+      const contractIsOver = nowMs > (entry.expiresAtMs ?? Number.POSITIVE_INFINITY) + CONTRACT_GRACE_MS
+      if (nowMs - activeAtMs < limitMs && !contractIsOver) continue
+      const session = await this.hold(entry)
+      await session?.finish(contractIsOver ? 'contract' : 'expired', undefined, undefined)
+    }
+    await this.#m.store.sweep()
+  }
+}

@@ -1,0 +1,225 @@
+import { availableParallelism } from 'node:os'
+import { Worker } from 'node:worker_threads'
+import { nonceBytes, SOLVER_BITS_MAX, WORK_BITS_MAX, workBits, workSeed } from '../../protocol/discovery/work.ts'
+import { RookeryError } from '../errors.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Random } from '../platform/random.ts'
+import { JOB_AT, SLICE_TRIES, SLICES_AT, type SolverFound, type SolverJob, type SolverThreadData } from './solver-thread.ts'
+
+/** More threads than this find nothing sooner that anyone would notice. */
+const THREADS_MAX = 16
+/** Threads without work end after this: each holds some megabytes. */
+const IDLE_MS = 10_000
+const PROGRESS_MS = 200
+/** Callers that wait for their turn; further ones are refused. */
+const WAITING_MAX = 64
+const THREAD_HEAP_MB = 32
+
+/** How a search stands. Each try succeeds with the same small chance, so what was tried so far makes the rest no shorter. */
+export interface WorkProgress {
+  readonly bits: number
+  readonly tries: number
+  /** tries that one solution costs on average, 2^bits */
+  readonly expected: number
+  /** the chance, 0 to 1, that a search is done by so many tries */
+  readonly probability: number
+  readonly triesPerSec: number
+  /** what is still to come on average */
+  readonly etaMs: number
+  readonly elapsedMs: number
+}
+
+export interface SolveOptions {
+  /** ends the search itself, not only the waiting */
+  signal?: AbortSignal
+  /** told five times a second, and once at the end */
+  onProgress?: (progress: WorkProgress) => void
+}
+
+/** Finds proofs of work (protocol/README.md §5) in threads of its own. */
+export interface WorkSolver {
+  /**
+   * @param seed - 32 bytes
+   * @returns the nonce, 8 bytes
+   * @throws RookeryError `WORK_TOO_HARD` above the solver's limit, `SOLVER_BUSY`, `SOLVER_FAILED`, `SOLVER_STOPPED`; or the signal's reason
+   */
+  solve(seed: Uint8Array, bits: number, options?: SolveOptions): Promise<Uint8Array>
+  /** Ends what is under way and all threads. */
+  stop(): Promise<void>
+}
+
+export interface WorkSolverInit {
+  /** default: as many as there are cores, at most 16 */
+  threads?: number
+  /** work of more bits is refused; default 24, at most 32 */
+  bitsMax?: number
+}
+
+/** @param bits - leading zero bits asked for */
+export function workProgress(bits: number, tries: number, elapsedMs: number): WorkProgress {
+  const expected = 2 ** bits
+  const triesPerSec = elapsedMs > 0 ? (tries / elapsedMs) * 1_000 : 0
+  return {
+    bits,
+    tries,
+    expected,
+    probability: -Math.expm1(tries * Math.log1p(-1 / expected)),
+    triesPerSec,
+    etaMs: triesPerSec > 0 ? (expected / triesPerSec) * 1_000 : Number.POSITIVE_INFINITY,
+    elapsedMs
+  }
+}
+
+export function createWorkSolver(components: { clock: Clock; random: Random }, init: WorkSolverInit = {}): WorkSolver {
+  const threads = Math.max(1, Math.min(init.threads ?? availableParallelism(), THREADS_MAX))
+  return new ThreadedSolver(components, threads, Math.min(init.bitsMax ?? SOLVER_BITS_MAX, WORK_BITS_MAX))
+}
+
+class ThreadedSolver implements WorkSolver {
+  readonly #clock: Clock
+  readonly #random: Random
+  readonly #threads: number
+  readonly #bitsMax: number
+  readonly #shared: Int32Array
+  #workers: Worker[] = []
+  #job = 0
+  #turn: Promise<unknown> = Promise.resolve()
+  #waiting = 0
+  #stopped = false
+  /** ends the job under way with an error */
+  #fail: ((error: Error) => void) | undefined
+  #cancelIdle: () => void = () => {}
+
+  constructor({ clock, random }: { clock: Clock; random: Random }, threads: number, bitsMax: number) {
+    this.#clock = clock
+    this.#random = random
+    this.#threads = threads
+    this.#bitsMax = bitsMax
+    this.#shared = new Int32Array(new SharedArrayBuffer(4 * (SLICES_AT + threads)))
+  }
+
+  async solve(seed: Uint8Array, bits: number, options: SolveOptions = {}): Promise<Uint8Array> {
+    workSeed(seed)
+    if (!Number.isInteger(bits) || bits < 0 || bits > this.#bitsMax) throw tooHard(bits, this.#bitsMax)
+    options.signal?.throwIfAborted()
+    if (this.#waiting >= WAITING_MAX) {
+      throw new RookeryError('SOLVER_BUSY', `${WAITING_MAX} searches for work are waiting already`, {
+        kind: 'refused',
+        remedy: 'try again when some are done'
+      })
+    }
+    this.#waiting++
+    const run = this.#turn.then(() => this.#solve(seed, bits, options))
+    this.#turn = run.catch(() => {})
+    try {
+      return await run
+    } finally {
+      this.#waiting--
+    }
+  }
+
+  async #solve(seed: Uint8Array, bits: number, { signal, onProgress }: SolveOptions): Promise<Uint8Array> {
+    signal?.throwIfAborted()
+    if (this.#stopped) throw stopped()
+    this.#cancelIdle()
+    const job = ++this.#job
+    const startedMs = this.#clock.monotonicMs()
+    const tell = () => onProgress?.(workProgress(bits, this.#tries(), this.#clock.monotonicMs() - startedMs))
+    const { promise, resolve, reject } = Promise.withResolvers<bigint>()
+    this.#fail = reject
+    const aborted = () => reject(signal?.reason)
+    signal?.addEventListener('abort', aborted, { once: true })
+    let cancelTick = () => {}
+    const tick = () => {
+      tell()
+      cancelTick = this.#clock.after(PROGRESS_MS, tick)
+    }
+    try {
+      this.#shared.fill(0)
+      Atomics.store(this.#shared, JOB_AT, job)
+      this.#startThreads()
+      const base = new DataView(this.#random.bytes(4).buffer).getUint32(0)
+      for (const [thread, worker] of this.#workers.entries()) {
+        worker.ref()
+        worker.removeAllListeners('message')
+        worker.on('message', (found: SolverFound) => {
+          if (found.job === job) resolve(found.nonce)
+        })
+        const order: SolverJob = { job, seed: seed.slice(), hi: (base + thread) % 2 ** 32, step: this.#threads, bits }
+        worker.postMessage(order)
+      }
+      if (onProgress !== undefined) cancelTick = this.#clock.after(PROGRESS_MS, tick)
+      const nonce = nonceBytes(await promise)
+      if (workBits(seed, nonce) < bits) throw failed('a thread found work that is none')
+      tell()
+      return nonce
+    } finally {
+      cancelTick()
+      signal?.removeEventListener('abort', aborted)
+      this.#fail = undefined
+      Atomics.store(this.#shared, JOB_AT, 0)
+      for (const worker of this.#workers) worker.unref()
+      this.#cancelIdle = this.#clock.after(IDLE_MS, () => void this.#endThreads())
+    }
+  }
+
+  /** Whole slices only: a search that hits within its first one has tried less. */
+  #tries(): number {
+    let slices = 0
+    for (let i = 0; i < this.#threads; i++) slices += Atomics.load(this.#shared, SLICES_AT + i)
+    return slices * SLICE_TRIES
+  }
+
+  #startThreads(): void {
+    while (this.#workers.length < this.#threads) {
+      const data: SolverThreadData = { shared: this.#shared, thread: this.#workers.length }
+      const file = import.meta.url.endsWith('.ts') ? './solver-thread.ts' : './solver-thread.js'
+      const worker = new Worker(new URL(file, import.meta.url), {
+        workerData: data,
+        execArgv: [],
+        resourceLimits: { maxOldGenerationSizeMb: THREAD_HEAP_MB }
+      })
+      const gone = (cause?: unknown) => {
+        if (!this.#workers.includes(worker)) return
+        this.#workers = this.#workers.filter((one) => one !== worker)
+        void this.#endThreads() // the others' places are by number: all start anew
+        this.#fail?.(failed('a thread of the solver ended', cause))
+      }
+      worker.on('error', gone)
+      worker.on('exit', () => gone())
+      this.#workers.push(worker)
+    }
+  }
+
+  async #endThreads(): Promise<void> {
+    const ending = this.#workers
+    this.#workers = []
+    await Promise.all(ending.map((worker) => worker.terminate()))
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#cancelIdle()
+    this.#fail?.(stopped())
+    await this.#turn
+    this.#cancelIdle()
+    await this.#endThreads()
+  }
+}
+
+export function tooHard(bits: number, bitsMax = SOLVER_BITS_MAX): RookeryError {
+  return new RookeryError('WORK_TOO_HARD', `work of ${bits} bits is asked for, this solver does at most ${bitsMax}`, {
+    kind: 'refused',
+    field: 'difficulty',
+    value: bits,
+    remedy: 'try again later: what is asked for falls with the load'
+  })
+}
+
+function failed(message: string, cause?: unknown): RookeryError {
+  return new RookeryError('SOLVER_FAILED', message, { kind: 'internal', ...(cause === undefined ? {} : { cause }) })
+}
+
+function stopped(): RookeryError {
+  return new RookeryError('SOLVER_STOPPED', 'the node stops', { kind: 'unavailable' })
+}
