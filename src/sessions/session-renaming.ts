@@ -36,7 +36,8 @@ export class SessionRenaming {
       if (this.#m.own.agentOf(entry.local) !== agent || equals(entry.local, agent.eid)) continue
       const session = await this.#parts.shelf.hold(entry)
       if (session === undefined) continue
-      session.sendRotations(this.#m.own.certificatesSince(agent, session.record.local))
+      const known = session.record.local
+      session.sendRotations(this.#m.own.certificatesSince(agent, known), this.#m.own.eidsSince(agent, known))
       await session.journaled()
     }
   }

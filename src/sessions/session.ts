@@ -4,6 +4,7 @@ import type { ContractMeter } from '../../protocol/session/contract.ts'
 import type { SfcBlock } from '../../protocol/session/sfc.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { PeerAddress } from '../net/host.ts'
+import type { SessionStates } from '../state/state.ts'
 import type { WriteOp } from '../store/store.ts'
 import type { ContractDetails, SessionDetails } from './session-details.ts'
 import type { Tombstone } from './session-store.ts'
@@ -111,6 +112,8 @@ export interface Session {
   details(): Promise<SessionDetails>
   /** What the session is held to; what lasts beyond an item (tasks, stored objects, ESE values) is reported here. Undefined in a plain session. */
   readonly contract: ContractMeter | undefined
+  /** The pair of Ephemeral State Endpoints: ours, and the mirror of the peer's. */
+  readonly states: SessionStates
   /** The peer went over the contract in what lasts beyond an item: the session is closed with CONTRACT, here and there. */
   breach(error: ProtocolError): void
   /**

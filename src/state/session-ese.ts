@@ -61,6 +61,7 @@ export class SessionEse {
   #row: EseRow | undefined
   readonly #seeds: EseSeeds | undefined
   #used: boolean
+  #erasing: Promise<void> = Promise.resolve()
   #held: Record<Flow, number> = { sent: 0, received: 0 }
 
   constructor(init: SessionEseInit) {
@@ -187,6 +188,8 @@ export class SessionEse {
 
   #apply(kind: number, channel: number, payload: Uint8Array): void {
     const use = kind === ITEM_KINDS.eseOp ? 'op' : 'view'
+    const unread = this.#init.contract?.scopeRefusal('READ_ESE')
+    if (unread !== undefined) throw unread
     if (channel !== ESE_CHANNEL) throw new ProtocolError('RANGE', `an ESE item on channel ${channel}`, { field: 'channel' })
     const { id } = readEseHead(payload)
     const side = equals(id, this.peer.id) ? this.peer : equals(id, this.own.id) ? this.own : undefined
@@ -264,10 +267,22 @@ export class SessionEse {
 
   // ── erasure ──
 
-  /** Our agent has other EIDs, oldest first: what it wrote is erased here, in memory and on disk, when this resolves. */
-  async rotateOwn(next: readonly Eid[]): Promise<void> {
+  /** Our agent has other EIDs, oldest first: what it wrote is erased, in memory when this returns, on disk when {@link erased} resolves. */
+  rotateOwn(next: readonly Eid[]): void {
     const from = next.findIndex((eid) => equals(eid, this.own.eid)) + 1
-    for (const eid of next.slice(from)) await this.#rotated('own', eid)
+    for (const eid of next.slice(from)) {
+      const { ops, written } = this.#rotate('own', eid)
+      const erasing = Promise.all([this.#erasing, this.#init.commit(ops)]).then(written)
+      erasing.catch((error: unknown) => this.#init.log.error({ err: error }, 'the key of erased state could not be replaced on disk'))
+      this.#erasing = erasing
+    }
+  }
+
+  /** @throws what the disk threw: the key of what was erased is still there, and the rotation is to be told again */
+  async erased(): Promise<void> {
+    const erasing = this.#erasing
+    this.#erasing = Promise.resolve()
+    await erasing
   }
 
   /** The peer proved another EID. @returns what is to be written with it, and what follows once it is */
@@ -275,17 +290,12 @@ export class SessionEse {
     return this.#rotate('peer', next)
   }
 
-  async #rotated(name: 'own' | 'peer', eid: Eid): Promise<void> {
-    const { ops, written } = this.#rotate(name, eid)
-    await this.#init.commit(ops)
-    written()
-  }
-
   #rotate(name: 'own' | 'peer', eid: Eid): { ops: WriteOp[]; written: () => void } {
     const { store, sid } = this.#init
     const before = this.#row
     const side = this[name]
     if (store === undefined || before === undefined || this.#seeds === undefined) return { ops: [], written: () => {} }
+    if (equals(side.eid, eid)) return { ops: [store.put(sid, before)], written: () => {} }
     const row = store.rotated(sid, before, this.#seeds, name, eid)
     this.#row = row
     side.renew(eid, this.#seeds[name])
