@@ -1,5 +1,5 @@
-import { type Reachability, reachabilityAt } from '../protocol/delivery/reachability.ts'
-import type { Eid } from '../protocol/identity/eid.ts'
+import { keepsMessages, type Reachability, reachabilityAt } from '../protocol/delivery/reachability.ts'
+import type { Eid, EidHex } from '../protocol/identity/eid.ts'
 import { agentCard, rpcUrlOf } from './a2a/agent-card.ts'
 import type { A2aEdge, RemoteAgents } from './a2a/edge.ts'
 import { createKeepAsleep } from './a2a/keep-asleep.ts'
@@ -10,14 +10,16 @@ import { type SendOutcome, sendMessage } from './a2a/send-message.ts'
 import { AgentPublishing } from './agent-publishing.ts'
 import { AgentRotations, type RotationReport } from './agent-rotations.ts'
 import type { Config } from './config/schema.ts'
+import { approvalPolicy } from './delivery/approval-policy.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from './delivery/asleep-queue.ts'
+import { Attachments } from './delivery/attachments.ts'
 import { Drain } from './delivery/drain.ts'
 import type { LevelAsleepQueue } from './delivery/level-asleep-queue.ts'
 import { WakeSchedule } from './delivery/wake-schedule.ts'
 import { RookeryError } from './errors.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
 import { homeOf, type LocalAgent } from './identity/agent.ts'
-import type { AgentAdd, Agents } from './identity/agents.ts'
+import type { AgentAdd, Agents, ModeChange } from './identity/agents.ts'
 import type { HostedAgent } from './identity/hosted-agent.ts'
 import type { Host } from './net/host.ts'
 import { openNodeEdge } from './node-edge.ts'
@@ -31,6 +33,7 @@ import type { RunningSessionManager } from './sessions/create-session-manager.ts
 import type { Session, SessionOpenOptions } from './sessions/session.ts'
 import type { Registry } from './spaces/registry.ts'
 import type { Locators, PublishOptions, Spaces } from './spaces/spaces.ts'
+import type { StoreState } from './store/store.ts'
 import { AgentRunners, handlerModule, moduleOf } from './tasks/agent-runners.ts'
 import type { AgentHandler, HandlerSkill, SideEffects } from './tasks/handler.ts'
 import type { LevelTodos } from './tasks/level-todos.ts'
@@ -38,6 +41,8 @@ import type { JsonObject } from './tasks/todo.ts'
 import { version } from './version.ts'
 
 const MAINTENANCE_MS = 10 * 60_000
+/** A line of progress for so many records. */
+const DRAIN_PROGRESS_EVERY = 50
 const SEND_WAIT_DEFAULT_MS = 30_000
 
 export type { RotationReport } from './agent-rotations.ts'
@@ -68,6 +73,8 @@ export class RookeryNode {
   readonly #drain: Drain
   readonly #runners: AgentRunners
   readonly #schedule: WakeSchedule
+  /** processes of our agents at work (G-16) */
+  readonly attachments: Attachments
   /** why an agent has no handler at work, by agent; one a hosted agent at most */
   readonly #handlerFaults = new Map<LocalAgent['eidHex'], RookeryError>()
   readonly #publishing: AgentPublishing
@@ -103,11 +110,15 @@ export class RookeryNode {
       leaseMs: config.tasks.leaseMs,
       graceMs: 500
     })
+    const approvedBy = approvalPolicy(config.delivery.approve, { rootOf: (hex) => parts.successions.rootOf(hex) })
     this.#drain = new Drain(parts, {
       rootOf: (hex) => parts.successions.rootOf(hex),
       isAudience: (agent, audience) => agents.ofAnyEid(audience)?.homeHex === homeOf(agent),
-      approvalFor: (agent) => (this.#runners.sideEffects(agent) === 'consequential' ? 'needed' : 'none')
+      approvalFor: (agent, _message, issuer) =>
+        this.#runners.sideEffects(agent) === 'consequential' ? (approvedBy(agent, issuer) ?? 'needed') : 'none',
+      perSecMax: config.delivery.drainPerSec
     })
+    this.attachments = new Attachments(parts, (home, now) => this.#attached(home, now))
     this.#local = new LocalA2a({
       todos,
       clock,
@@ -130,6 +141,7 @@ export class RookeryNode {
     closing.push('timers', 100, () => {
       this.#cancelMaintenance()
       this.#schedule.stop()
+      this.attachments.stop()
     })
     serveSessions(this.#parts, {
       local: this.#local,
@@ -183,21 +195,37 @@ export class RookeryNode {
     return this.#stopped.promise
   }
 
-  /** What the agent's mode says now; a handler at work counts as attached (G-16). */
+  /** What the agent's mode says now; attached is who has a handler at work here, or a process that holds a lease (G-16). */
   reachability(agent: LocalAgent): Reachability {
-    const { mode, window, untilMs } = agent.reachability
-    return reachabilityAt({ mode, window, untilMs }, { nowMs: this.clock.nowMs(), attached: this.#runners.has(agent) })
+    const attached = this.#runners.has(agent) || this.attachments.has(agent)
+    return reachabilityAt(agent.reachability, { nowMs: this.clock.nowMs(), attached })
+  }
+
+  /** A process came or went: what waited inside an open window is handed over at once. */
+  #attached(home: EidHex, now: 'attached' | 'detached'): void {
+    const agent = this.agents.list().find((one) => homeOf(one) === home)
+    if (agent === undefined || now === 'detached' || this.reachability(agent).state !== 'accepts') return
+    void this.#drainQuietly(agent).then(() => this.#runners.poke(agent))
+  }
+
+  /** Whether the data directory takes writes; asking also tries to get it well. */
+  storeState(): Promise<StoreState> {
+    return this.#parts.store.state()
+  }
+
+  /** Why no queue is handed over now (G-10); undefined where all is well. */
+  get drainHeld(): string | undefined {
+    return this.#parts.clockGuard.held()
   }
 
   /** The agent card in effect. */
   card(agent: LocalAgent): JsonObject {
-    const { mode } = agent.reachability
     return agentCard({
       agent,
       skills: this.#runners.skills(agent),
       version,
       rpcUrl: rpcUrlOf(this.#edge?.publicUrl ?? 'http://127.0.0.1', agent.did),
-      offline: mode === 'sleep' || mode === 'hourly_wake' ? { mode, bounds: this.queueBounds } : undefined
+      bounds: keepsMessages(agent.reachability) ? this.queueBounds : undefined
     })
   }
 
@@ -275,6 +303,7 @@ export class RookeryNode {
   /**
    * Opens a session, or gives the live one.
    * @param options.contract - asks for a contract that grants at least this; `{}`: any
+   * @param options.exclusive - asks for an ESE pair that is shared with no other session
    * @throws RookeryError `AGENT_UNKNOWN`, `AGENT_REFUSED`, `DIAL_FAILED`, `HANDSHAKE_FAILED`, …
    */
   async openSession(from: HostedAgent, to: Eid, options: PublishOptions & SessionOpenOptions = {}): Promise<Session> {
@@ -282,10 +311,11 @@ export class RookeryNode {
     this.evidence.admit(now)
     const { address } = await this.locators.resolve(now, options)
     options.onProgress?.('opening a session')
-    const { signal, contract } = options
+    const { signal, contract, exclusive } = options
     return await this.sessions.open(from, now, address, {
       ...(signal === undefined ? {} : { signal }),
-      ...(contract === undefined ? {} : { contract })
+      ...(contract === undefined ? {} : { contract }),
+      ...(exclusive === undefined ? {} : { exclusive })
     })
   }
 
@@ -337,6 +367,16 @@ export class RookeryNode {
     await this.#publishing.publish(agent, options)
   }
 
+  /** Another way to be reached, from now on and without a restart: persisted, published, and what waited is handed over where it may be. */
+  async setMode(agent: HostedAgent, change: ModeChange, options: PublishOptions = {}): Promise<void> {
+    await this.agents.setMode(agent, change)
+    this.#schedule.follow(agent)
+    await this.#publishing.publish(agent, options)
+    if (this.reachability(agent).state !== 'accepts') return
+    await this.drain(agent, options)
+    this.#runners.poke(agent)
+  }
+
   /** Takes work again: persisted, published, then what waited is validated and handed over. */
   async wake(agent: HostedAgent, options: PublishOptions = {}): Promise<DrainReport> {
     await this.agents.wake(agent)
@@ -355,8 +395,16 @@ export class RookeryNode {
   }
 
   /** Hands over what waits, whatever the mode; work still runs only while the agent takes it. */
-  async drain(agent: HostedAgent, options: { signal?: AbortSignal } = {}): Promise<DrainReport> {
-    return await this.#drain.drain(agent, options.signal === undefined ? {} : { signal: options.signal })
+  async drain(agent: HostedAgent, options: PublishOptions = {}): Promise<DrainReport> {
+    const { signal, onProgress } = options
+    const { messages } = await this.queue.usage(homeOf(agent))
+    let seen = 0
+    return await this.#drain.drain(agent, {
+      ...(signal === undefined ? {} : { signal }),
+      onEvent: () => {
+        if (++seen % DRAIN_PROGRESS_EVERY === 0) onProgress?.(`handing over what waited: ${seen} of ${Math.max(seen, messages)}`)
+      }
+    })
   }
 
   /** Closes everything within {@link STOP_MS_MAX}; a second call shares the first one's end. Never rejects. */

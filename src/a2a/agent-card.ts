@@ -1,7 +1,8 @@
 import { AgentCard } from '@a2a-js/sdk'
+import { MODE_NAMES, type ReachabilityMode } from '../../protocol/delivery/modes.ts'
 import { OFFLINE_DELIVERY_EXTENSION_URI } from '../../protocol/delivery/refusals.ts'
 import type { QueueBounds } from '../delivery/asleep-queue.ts'
-import type { LocalAgent } from '../identity/agent.ts'
+import type { AgentReachability, LocalAgent } from '../identity/agent.ts'
 import { canonicalJson } from '../tasks/canonical-json.ts'
 import type { HandlerSkill } from '../tasks/handler.ts'
 import type { JsonObject } from '../tasks/todo.ts'
@@ -10,6 +11,8 @@ import { A2A_VERSION } from './service-parameters.ts'
 
 /** The custom binding of A2A over a Persistent State Session (protocol/README.md §9); a breaking change takes a new URI. */
 export const PSS_BINDING_URI = 'rookery:binding/pss/v1'
+/** Mode, window and bounds of an agent on its card (protocol/README.md §9). */
+export const REACHABILITY_EXTENSION_URI = 'rookery:extension/reachability/v1'
 /** How long a card may be kept. */
 export const CARD_MAX_AGE_SEC = 300
 
@@ -20,12 +23,12 @@ export interface AgentCardInput {
   version: string
   /** where the JSON-RPC endpoint of this agent is reached from outside, whole */
   rpcUrl: string
-  /** that the agent keeps what arrives while it sleeps, with these bounds; undefined in modes that never queue */
-  offline: { mode: string; bounds: QueueBounds } | undefined
+  /** of its queue; undefined where nothing is kept for it */
+  bounds: QueueBounds | undefined
 }
 
 /** The agent's card in ProtoJSON, from the settings in effect (OD-30, TD-29). */
-export function agentCard({ agent, skills, version, rpcUrl, offline }: AgentCardInput): JsonObject {
+export function agentCard({ agent, skills, version, rpcUrl, bounds }: AgentCardInput): JsonObject {
   return {
     name: agent.name,
     description: agent.description === '' ? `The agent ${agent.name}` : agent.description,
@@ -38,7 +41,7 @@ export function agentCard({ agent, skills, version, rpcUrl, offline }: AgentCard
       streaming: false,
       pushNotifications: false,
       extendedAgentCard: true,
-      ...(offline !== undefined ? { extensions: [offlineDelivery(offline)] } : {})
+      extensions: [...(bounds === undefined ? [] : [offlineDelivery(agent.reachability.mode)]), reachability(agent.reachability, bounds)]
     },
     securitySchemes: {
       bearer: { httpAuthSecurityScheme: { scheme: 'Bearer', description: 'The token of a local agent of the node that serves this card' } }
@@ -50,16 +53,37 @@ export function agentCard({ agent, skills, version, rpcUrl, offline }: AgentCard
   }
 }
 
-function offlineDelivery({ mode, bounds }: { mode: string; bounds: QueueBounds }): JsonObject {
+/** The extension of the draft's author, in the shape of its schema, and only where messages are kept. */
+function offlineDelivery(mode: ReachabilityMode): JsonObject {
   return {
     uri: OFFLINE_DELIVERY_EXTENSION_URI,
     description: 'Messages that arrive while the agent sleeps are refused with 503 agent_asleep and kept until it wakes',
+    required: false,
+    params: { mode }
+  }
+}
+
+/** When the agent takes work, and the bounds of what is kept for it at other times, as they apply (OD-04, OD-08, OD-30). */
+function reachability({ mode, window, untilMs }: AgentReachability, bounds: QueueBounds | undefined): JsonObject {
+  return {
+    uri: REACHABILITY_EXTENSION_URI,
+    description: 'When this agent takes work, and what is kept for it at other times',
+    required: false,
     params: {
       mode,
-      maxMessages: bounds.messagesMax,
-      maxBytes: bounds.bytesMax,
-      maxPerPeer: bounds.messagesPerPeerMax,
-      ttlSec: Math.floor(bounds.ttlMaxMs / 1_000)
+      name: MODE_NAMES[mode],
+      ...(window === undefined ? {} : { window: { ...window } }),
+      ...(untilMs === undefined ? {} : { until: new Date(untilMs).toISOString() }),
+      ...(bounds === undefined
+        ? {}
+        : {
+            queue: {
+              messagesMax: bounds.messagesMax,
+              bytesMax: bounds.bytesMax,
+              messagesPerPeerMax: bounds.messagesPerPeerMax,
+              ttlMaxSec: Math.floor(bounds.ttlMaxMs / 1_000)
+            }
+          })
     }
   }
 }
@@ -78,7 +102,13 @@ export function cardFromJson(card: JsonObject): AgentCard {
 
 /** The exact text that is served, and what an entity tag is made of. */
 export function cardText(card: JsonObject): string {
-  return canonicalJson(AgentCard.toJSON(AgentCard.fromJSON(card)) as JsonObject)
+  const json = AgentCard.toJSON(AgentCard.fromJSON(card)) as JsonObject
+  const { capabilities } = json
+  // The SDK leaves a false out; the extension's schema wants it there.
+  if (isObject(capabilities) && Array.isArray(capabilities.extensions)) {
+    capabilities.extensions = capabilities.extensions.map((one) => (isObject(one) ? { ...one, required: one.required === true } : one))
+  }
+  return canonicalJson(json)
 }
 
 /**

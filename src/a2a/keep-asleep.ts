@@ -1,5 +1,6 @@
 import { utf8 } from '../../protocol/bytes.ts'
 import { PURPOSE_A2A_MESSAGE } from '../../protocol/delivery/object.ts'
+import { keepsMessages } from '../../protocol/delivery/reachability.ts'
 import type { Refusal } from '../../protocol/delivery/refusals.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
 import type { AsleepQueue } from '../delivery/asleep-queue.ts'
@@ -37,7 +38,7 @@ export async function sealSend(
   })
 }
 
-/** Seals for a sleeping agent of this node and puts the object into its queue; `queued: true` only after the synced write (OD-14, OD-22). */
+/** Seals for a sleeping agent of this node and puts the object into its queue, where it keeps one; `queued: true` only after the synced write (OD-14, OD-22). */
 export function createKeepAsleep({
   outgoing,
   queue
@@ -46,6 +47,7 @@ export function createKeepAsleep({
   queue: Pick<AsleepQueue, 'enqueue'>
 }): KeepAsleep {
   return async ({ from, to, params, retryAfterSec }) => {
+    if (!keepsMessages(to.reachability)) return { reason: 'asleep', queued: false, retryAfterSec }
     try {
       const { object } = await sealSend(outgoing, { from, to: to.eid, mailboxKey: to.mailboxKey, params })
       const answer = await queue.enqueue({ audience: to.eidHex, principal: `eid:${homeOf(from)}`, object })

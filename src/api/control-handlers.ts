@@ -8,6 +8,7 @@ import type { RookeryNode } from '../rookery-node.ts'
 import type { PublishOptions } from '../spaces/spaces.ts'
 import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
 import type { ControlContext, ControlHandlers } from './control-server.ts'
+import { checkUntil, deliveryHandlers } from './delivery-handlers.ts'
 import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
 
@@ -24,6 +25,7 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
     onProgress: progress
   })
   return {
+    ...deliveryHandlers(node, options),
     status: () => nodeStatus(node),
     async stop(_params, context) {
       context.afterAnswer(() => void node.stop())
@@ -92,14 +94,7 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
     'inbox.approve': async ({ id, verdict }) => shown(await node.todos.approve(id, verdict)),
     async sleep({ agent, untilMs }, context) {
       const hosted = node.agents.get(agent)
-      if (untilMs !== undefined && untilMs <= node.clock.nowMs()) {
-        throw new RookeryError('UNTIL_PAST', 'the time to sleep until is past', {
-          kind: 'usage',
-          field: 'untilMs',
-          value: untilMs,
-          remedy: 'give a time to come, in milliseconds since 1970'
-        })
-      }
+      checkUntil(untilMs, node.clock.nowMs())
       await node.sleep(hosted, { ...options(context), untilMs })
       return await agentView(node, hosted)
     },
@@ -120,7 +115,7 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
       const records = await node.queue.list(homeOf(node.agents.get(agent)), limit === undefined ? {} : { limit })
       return records.map(({ key, issuer, objectId, principal, object, enqueuedAtMs, expiresAtMs }) => ({
         key,
-        issuer: eidToDid(toEid(Uint8Array.from(Buffer.from(issuer, 'hex')))),
+        issuer: issuer === '' ? '' : eidToDid(toEid(Uint8Array.from(Buffer.from(issuer, 'hex')))),
         objectId,
         principal,
         bytes: object.length,

@@ -1,14 +1,17 @@
 import { isAbsolute } from 'node:path'
 import { z } from 'zod'
-import { REACHABILITY_MODES, type ReachabilityMode, type WakeWindow } from '../../protocol/delivery/modes.ts'
+import { MODE_WORDS, modeOf, type ReachabilityMode, type WakeWindow } from '../../protocol/delivery/modes.ts'
 import { contractNeeds } from '../config/contract.ts'
 import type { DrainReport, QueueUsage } from '../delivery/asleep-queue.ts'
+import { ATTACH_LEASE_MAX_MS, ATTACH_LEASE_MIN_MS } from '../delivery/attachments.ts'
+import type { QueueExport, QueueRecordView } from '../delivery/queue-files.ts'
 import { RookeryError } from '../errors.ts'
 import type { StandingView } from '../evidence/evidence.ts'
 import type { SessionInfo } from '../sessions/session.ts'
 import type { SessionDetails } from '../sessions/session-details.ts'
 import type { RegistrarReport } from '../spaces/registrar-book.ts'
 import type { FindResult, LocatorView, MemberView, SpaceView } from '../spaces/spaces.ts'
+import type { StoreState } from '../store/store.ts'
 import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
 import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
 
@@ -41,7 +44,10 @@ const spaceName = z.string().min(1).max(256)
 const todoId = z.string().min(1).max(128)
 const sessionId = z.string().regex(/^[0-9a-f]{32}$/, 'must be a session id: 32 hex digits, see session.list')
 const tags = z.array(z.string().min(1).max(64)).max(16)
-const mode = z.enum(REACHABILITY_MODES)
+const mode = z.enum(MODE_WORDS).transform((name) => modeOf(name) as ReachabilityMode)
+const leaseMs = z.int().min(ATTACH_LEASE_MIN_MS).max(ATTACH_LEASE_MAX_MS).optional()
+const leaseId = z.string().regex(/^[0-9a-f]{32}$/, 'must be the id that agent.attach gave')
+const queued = z.string().min(4).max(128)
 const limit = z.int().min(1).max(CONTROL_BOUNDS.listMax)
 const window = z.strictObject({
   periodSec: z
@@ -144,7 +150,28 @@ export const CONTROL_PARAMS = {
     /** the owner vouches for the clock as it is, though the disk knows a later time (G-10) */
     clock: z.literal('trusted').optional()
   }),
+  /** how an agent can be reached from now on; what is absent stays as it was */
+  'mode.set': z.strictObject({
+    agent: agentRef,
+    mode,
+    window: window.optional(),
+    /** of `sleep`, Unix ms */
+    untilMs: z.int().min(0).optional(),
+    queueing: z.enum(['on', 'off']).optional()
+  }),
+  /** a process of the agent is at work: renew before the lease ends (G-16) */
+  'agent.attach': z.strictObject({ agent: agentRef, leaseMs }),
+  'agent.renew': z.strictObject({ id: leaseId, leaseMs }),
+  'agent.detach': z.strictObject({ id: leaseId }),
   'queue.list': z.strictObject({ agent: agentRef, limit: limit.optional() }),
+  /** `object`: a key, an object id, or the beginning of one */
+  'queue.show': z.strictObject({ agent: agentRef, object: queued }),
+  /** drops one, or with `all` whatever waits */
+  'queue.drop': z.strictObject({ agent: agentRef, object: queued.optional(), all: z.literal(true).optional() }),
+  /** looks again at what waits, and at rows that were set aside */
+  'queue.retry': z.strictObject({ agent: agentRef }),
+  /** writes what waits, sealed as it is, into the data directory */
+  'queue.export': z.strictObject({ agent: agentRef }),
   /** with `did` (or the name of an agent of this node): that one, after asking its registrars */
   standing: z.strictObject({ did: did.optional(), limit: limit.optional() })
 } as const
@@ -164,6 +191,12 @@ export interface AgentView {
   mode: ReachabilityMode
   window?: WakeWindow
   untilMs?: number
+  /** nothing is kept for it while it sleeps */
+  queueing?: 'off'
+  /** processes that hold a lease (G-16); a handler inside the node counts beside them */
+  attached: number
+  /** whether it takes work now, and when it does again where that is known */
+  reachable: { now: 'accepts' | 'asleep'; retryAfterSec?: number }
   queue: QueueUsage
   /** the agent's A2A endpoint on loopback, where HTTP is served */
   url?: string
@@ -187,6 +220,12 @@ export interface NodeStatus {
   modesOffered: ReachabilityMode[]
   agents: AgentView[]
   sessions: number
+  /** whether the data directory takes writes (F065, F070) */
+  store: StoreState
+  /** rows of asleep queues that could not be read and were set aside since the start */
+  queueDamaged: number
+  /** why no queue is handed over now: the clock reads too early (G-10) */
+  drainHeld?: string
   spaces: { role: 'curator' | 'member'; agent: string; name: string; expiresAtMs: number }[]
   http: { url: string } | undefined
   /** every bound in force, by setting name (OD-30) */
@@ -221,6 +260,12 @@ export interface SendResult {
   message?: JsonObject
   asleep?: { status: 503 | 507 | 429; queued: boolean; retryAfterSec?: number; kind?: 'messages' | 'bytes' | 'peer'; message?: string }
   elapsedMs: number
+}
+
+export interface AttachmentView {
+  id: string
+  agent: string
+  leaseMs: number
 }
 
 /** A queued object by its name and size; the control API never returns its bytes (OD-50). */
@@ -260,7 +305,15 @@ export interface ControlResults {
   'inbox.approve': { todo: Todo; task: JsonObject }
   sleep: AgentView
   wake: AgentView & { drain: DrainReport }
+  'mode.set': AgentView
+  'agent.attach': AttachmentView
+  'agent.renew': AttachmentView
+  'agent.detach': { id: string; detached: boolean }
   'queue.list': QueueEntry[]
+  'queue.show': QueueRecordView
+  'queue.drop': { dropped: number; bytes: number }
+  'queue.retry': DrainReport & { restored: number }
+  'queue.export': QueueExport
   standing: StandingView[]
 }
 

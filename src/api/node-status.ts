@@ -1,4 +1,5 @@
 import { REACHABILITY_MODES } from '../../protocol/delivery/modes.ts'
+import { ATTACHMENTS_MAX } from '../delivery/attachments.ts'
 import { AGENTS_MAX } from '../identity/agents.ts'
 import type { HostedAgent } from '../identity/hosted-agent.ts'
 import type { RookeryNode } from '../rookery-node.ts'
@@ -7,7 +8,8 @@ import { type AgentView, CONTROL_BOUNDS, type NodeStatus } from './methods.ts'
 
 /** An agent as status and lists show it. */
 export async function agentView(node: RookeryNode, agent: HostedAgent): Promise<AgentView> {
-  const { mode, window, untilMs } = agent.reachability
+  const { mode, window, untilMs, queueing } = agent.reachability
+  const reachable = node.reachability(agent)
   const url = node.agentUrl(agent)
   const tokenFile = node.agents.tokenFile(agent)
   const fault = node.handlerFault(agent)
@@ -21,6 +23,12 @@ export async function agentView(node: RookeryNode, agent: HostedAgent): Promise<
     mode,
     ...(window === undefined ? {} : { window }),
     ...(untilMs === undefined ? {} : { untilMs }),
+    ...(queueing === undefined ? {} : { queueing }),
+    attached: node.attachments.count(agent),
+    reachable: {
+      now: reachable.state,
+      ...(reachable.state === 'asleep' && reachable.retryAfterSec !== undefined ? { retryAfterSec: reachable.retryAfterSec } : {})
+    },
     queue: await node.queueUsage(agent),
     ...(url === undefined ? {} : { url }),
     ...(tokenFile === undefined ? {} : { tokenFile })
@@ -51,6 +59,9 @@ export async function nodeStatus(node: RookeryNode): Promise<NodeStatus> {
     modesOffered: [...REACHABILITY_MODES],
     agents: await Promise.all(node.agents.list().map((agent) => agentView(node, agent))),
     sessions: node.sessions.list().length,
+    store: await node.storeState(),
+    queueDamaged: node.queue.damaged,
+    ...(node.drainHeld === undefined ? {} : { drainHeld: node.drainHeld }),
     spaces: spaces.map(({ role, agent, name, expiresAtMs }) => ({ role, agent, name, expiresAtMs })),
     http: node.httpUrl === undefined ? undefined : { url: node.httpUrl },
     bounds: boundsInForce(node)
@@ -63,6 +74,8 @@ function boundsInForce({ config, queueBounds, todos }: RookeryNode): Record<stri
     'queue.bytesMax': queueBounds.bytesMax,
     'queue.messagesPerPeerMax': queueBounds.messagesPerPeerMax,
     'queue.ttlMaxMs': queueBounds.ttlMaxMs,
+    'delivery.drainPerSec': config.delivery.drainPerSec,
+    attachmentsMax: ATTACHMENTS_MAX,
     connectionsMax: config.connectionsMax,
     sessionsMax: config.sessionsMax,
     registrarsMax: config.registrarsMax,

@@ -48,7 +48,26 @@ export class Invocation {
       this.out.done()
     }
   }
+
+  /** As {@link call}, for what has to be said though Ctrl-C was pressed: soon, or not at all. */
+  async callAfterAbort<M extends ControlMethod>(method: M, params: ControlParams<M>): Promise<ControlResults[M]> {
+    return await callControl(this.dataDir, method, params, { signal: AbortSignal.timeout(AFTER_ABORT_MS) })
+  }
+
+  /** Asks on a terminal; false where nobody watches, or for anything but a yes. */
+  async confirm(question: string): Promise<boolean> {
+    if (this.out.json || process.stdin.isTTY !== true || process.stderr.isTTY !== true) return false
+    const { createInterface } = await import('node:readline/promises')
+    const lines = createInterface({ input: process.stdin, output: process.stderr })
+    try {
+      return /^y(es)?$/i.test((await lines.question(`${question} [y/N] `, { signal: this.signal })).trim())
+    } finally {
+      lines.close()
+    }
+  }
 }
+
+const AFTER_ABORT_MS = 2_000
 
 /** The form of a command file. */
 export type RegisterCommand = (program: Command, run: RunCommand) => void

@@ -2,10 +2,13 @@ import { Command, CommanderError } from 'commander'
 import { EXIT_CODES, RookeryError } from '../errors.ts'
 import { version } from '../version.ts'
 import { registerAgent } from './commands/agent.ts'
+import { registerApprove } from './commands/approve.ts'
+import { registerAttach } from './commands/attach.ts'
 import { registerDemo } from './commands/demo.ts'
 import { registerFind } from './commands/find.ts'
 import { registerInbox } from './commands/inbox.ts'
 import { registerInit } from './commands/init.ts'
+import { registerMode } from './commands/mode.ts'
 import { registerQueue } from './commands/queue.ts'
 import { registerSend } from './commands/send.ts'
 import { registerSession } from './commands/session.ts'
@@ -105,6 +108,9 @@ Example:
     registerSend,
     registerInbox,
     registerSleepWake,
+    registerMode,
+    registerAttach,
+    registerApprove,
     registerQueue,
     registerStanding,
     registerDemo,

@@ -1,6 +1,6 @@
 import { multiaddr } from '@multiformats/multiaddr'
 import { z } from 'zod'
-import { REACHABILITY_MODES } from '../../protocol/delivery/modes.ts'
+import { MODE_WORDS, modeOf, type ReachabilityMode } from '../../protocol/delivery/modes.ts'
 import { handlerName } from '../api/methods.ts'
 import { blockOf, contractOffer } from './contract.ts'
 import { duration } from './units.ts'
@@ -47,6 +47,17 @@ const publicUrl = z
   .url({ protocol: /^https?$/, error: 'must be an http or https URL' })
   .max(512)
   .refine((text) => !/[?#]/.test(text), { error: 'must hold no query and no fragment' })
+
+const approvalRule = z.strictObject({
+  /** written into every task that it approves */
+  name: z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'must be 1 to 32 characters of a-z, 0-9 and "-"'),
+  /** a local agent; absent: all of them */
+  agent: z.string().min(1).max(32).optional(),
+  from: z
+    .array(z.string().regex(/^did:key:z6Mk[1-9A-HJ-NP-Za-km-z]{40,60}$/, 'must be a did:key of an Ed25519 key'))
+    .min(1)
+    .max(256)
+})
 
 /**
  * A node's settings as they stand in `config.yaml`. Every one has a default; unknown names are refused. Lengths of time are text with a unit
@@ -124,6 +135,20 @@ export const configSchema = z.strictObject({
     })
     .transform(({ lease, waitMax }) => ({ leaseMs: lease, waitMaxMs: waitMax }))
     .prefault({}),
+  delivery: z
+    .strictObject({
+      /** tasks a second that a wake makes of what waited, so that it does not fall on the agent at once */
+      drainPerSec: z.int().min(1).max(100_000).default(200),
+      /**
+       * how refusals of a sleeping agent look: `auto` goes by the caller (protocol/README.md §7), any other is given to all. The number is that of
+       * `agent_asleep` in JSON-RPC for callers of A2A 1.0
+       */
+      refusalForm: z.enum(['auto', 'plain', 'a2a', 'extension']).default('auto'),
+      asleepRpcCode: z.int().min(-32_768).max(-31_000).default(-31_003),
+      /** whose queued messages may have lasting effects on a wake without the owner's word each time (OD-40) */
+      approve: z.array(approvalRule).max(64).default([])
+    })
+    .prefault({}),
   store: z
     .strictObject({
       /** bytes of the volume that nothing new may take; absent: 5 % of it, 16 to 64 MiB, a quarter of a small one */
@@ -137,7 +162,10 @@ export const configSchema = z.strictObject({
   /** what a new agent gets where `agent add` does not say */
   agents: z
     .strictObject({
-      mode: z.enum(REACHABILITY_MODES).default('always_on'),
+      mode: z
+        .enum(MODE_WORDS)
+        .default('always_on')
+        .transform((name) => modeOf(name) as ReachabilityMode),
       handler: handlerName.default('manual')
     })
     .prefault({}),

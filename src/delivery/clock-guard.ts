@@ -63,14 +63,14 @@ export class ClockGuard {
   async persist(): Promise<void> {
     this.now()
     const ops = this.ops()
-    await this.#store.commit(ops)
+    await this.#store.commit(ops, { room: 'reserve' })
     this.written(ops)
   }
 
   /** The owner vouches for the clock as it is: a battery or a mistake had put it ahead. */
   async trust(): Promise<void> {
     const nowMs = this.#clock.nowMs()
-    await this.#store.commit([this.#table.put(KEY, nowMs)])
+    await this.#store.commit([this.#table.put(KEY, nowMs)], { room: 'reserve' })
     this.#highestMs = nowMs
     this.#persistedMs = nowMs
   }

@@ -8,7 +8,8 @@ import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Store } from '../store/store.ts'
-import type { JsonObject, Todos } from '../tasks/todo.ts'
+import type { JsonObject, TodoCreate, Todos } from '../tasks/todo.ts'
+import type { Approval } from './approval-policy.ts'
 import type { DrainableQueue, DrainEvent, DrainReport, QueueRecord } from './asleep-queue.ts'
 import type { ClockGuard } from './clock-guard.ts'
 import type { ReplayCache } from './replay-cache.ts'
@@ -37,10 +38,10 @@ export interface DrainInit {
   /** what the agent takes now, whatever it took when the record came (OD-34); default: every known purpose */
   allowsPurpose?: (agent: LocalAgent, purpose: string) => boolean
   /**
-   * Whether work made of this message may run by itself. `none` only where the agent's policy says that no skill it may reach has a
-   * consequential effect; default: always `needed` (OD-40).
+   * Whether work made of this message may run by itself. `none` only where no skill that it may reach has a consequential effect, `{by}` where a
+   * rule of the owner approves it; default: always `needed` (OD-40).
    */
-  approvalFor?: (agent: LocalAgent, message: JsonObject) => 'needed' | 'none'
+  approvalFor?: (agent: LocalAgent, message: JsonObject, issuer: EidHex) => Approval
   perSecMax?: number
   /** the EID that an issuer was first known by here; default: the one it has */
   rootOf?: (eidHex: EidHex) => EidHex
@@ -181,7 +182,7 @@ export class Drain {
         message,
         door: 'asleep-queue',
         alongside,
-        ...(this.#init.approvalFor(agent, message) === 'none' ? {} : { approval: 'needed' as const })
+        ...approvalOf(this.#init.approvalFor(agent, message, issuer))
       })
       // The same message came in by another door before: it has had its effect, so only the record and the name are left to write.
       if (!created) await store.commit(alongside)
@@ -223,6 +224,11 @@ export class Drain {
       effects = 0
     }
   }
+}
+
+function approvalOf(approval: Approval): Pick<TodoCreate, 'approval' | 'approvedBy'> {
+  if (approval === 'none') return {}
+  return approval === 'needed' ? { approval } : { approval: 'given', approvedBy: approval.by }
 }
 
 /**

@@ -244,6 +244,27 @@ export class LevelAsleepQueue implements DrainableQueue {
     return true
   }
 
+  /** Puts rows that were set aside back where they can be read after all, as after a mended disk. @returns how many */
+  async restore(audience: EidHex): Promise<number> {
+    let restored = 0
+    for await (const [key, row] of this.#damagedRows.entries({ gt: `${checkedAudience(audience)}/`, lt: `${audience}0` })) {
+      const record = this.#decodeRow(key, row)
+      const shelf = this.#shelf(audience)
+      if (record === undefined || shelf.byName.has(`${record.issuer}/${record.objectId}`) || shelf.byKey.has(key)) continue
+      if (this.#judge(audience, record.principal, record.object.length, 'all') !== 'fits') continue
+      const entry = this.#entryOf(record, toHex(this.#crypto.sha256(record.object)), true)
+      this.#reserve(shelf, entry)
+      try {
+        await this.#store.commit([this.#rows.put(key, row), this.#damagedRows.del(key)])
+      } catch (error) {
+        this.#release(shelf, entry)
+        throw error
+      }
+      restored++
+    }
+    return restored
+  }
+
   async sweep(): Promise<number> {
     const nowMs = this.#guard.now()
     let swept = 0

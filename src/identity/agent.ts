@@ -8,6 +8,8 @@ export interface AgentReachability {
   window?: WakeWindow
   /** with `sleep --until`: when the agent means to be back, Unix ms */
   untilMs?: number
+  /** `off`: nothing is kept in the modes that would (OD-09, OD-11); absent: it is */
+  queueing?: 'off'
 }
 
 /** An agent that this node hosts: its EID, its keys and its settings. Secrets are used, never shown. */

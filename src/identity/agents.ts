@@ -28,12 +28,29 @@ interface ReachabilityRow {
   resume?: AgentReachability
 }
 
+/** Without an offset it is spread by the agent's EID (OD-49). */
+export interface WindowInput {
+  periodSec: number
+  openSec: number
+  offsetSec?: number | undefined
+}
+
+/** A change of how an agent can be reached; what is absent stays. */
+export interface ModeChange {
+  mode: ReachabilityMode
+  /** of `hourly_wake`; absent: the one it had, or the default */
+  window?: WindowInput | undefined
+  /** of `sleep`, Unix ms */
+  untilMs?: number | undefined
+  queueing?: 'on' | 'off' | undefined
+}
+
 export interface AgentAdd {
   name: string
   description?: string | undefined
   handler?: HandlerName | undefined
   mode?: ReachabilityMode | undefined
-  window?: { periodSec: number; openSec: number; offsetSec?: number | undefined } | undefined
+  window?: WindowInput | undefined
   /** Ed25519 seed in place of a random one, for simulations and tests */
   seed?: Uint8Array | undefined
 }
@@ -261,7 +278,21 @@ export class Agents {
   async sleep(agent: HostedAgent, untilMs?: number): Promise<void> {
     const row = await this.#reachabilityRows.get(agent.homeHex)
     const resume = agent.reachability.mode === 'sleep' ? row?.resume : agent.reachability
-    await this.#apply(agent, { current: this.#settings(agent, { mode: 'sleep', untilMs }), ...(resume === undefined ? {} : { resume }) })
+    const { queueing } = agent.reachability
+    const current = this.#settings(agent, { mode: 'sleep', untilMs, queueing })
+    await this.#apply(agent, { current, ...(resume === undefined ? {} : { resume }) })
+  }
+
+  /** Another mode from now on; a `sleep` set so ends with {@link wake} in what was before. Persists, then takes into use. @throws ProtocolError `RANGE` */
+  async setMode(agent: HostedAgent, change: ModeChange): Promise<void> {
+    const before = agent.reachability
+    const row = await this.#reachabilityRows.get(agent.homeHex)
+    const queueing = change.queueing === undefined ? before.queueing : change.queueing === 'off' ? 'off' : undefined
+    const window = change.window ?? before.window ?? row?.resume?.window
+    const current = this.#settings(agent, { ...change, window, queueing })
+    const awake = before.mode === 'sleep' ? row?.resume : before
+    const resume = change.mode !== 'sleep' || awake === undefined ? undefined : this.#settings(agent, { ...awake, queueing })
+    await this.#apply(agent, { current, ...(resume === undefined ? {} : { resume }) })
   }
 
   /** Back to what it was before it slept; an agent that was made asleep becomes `always_on`. */
@@ -272,7 +303,7 @@ export class Agents {
   }
 
   async #apply(agent: HostedAgent, row: ReachabilityRow): Promise<void> {
-    await this.#store.commit([this.#reachabilityRows.put(agent.homeHex, row)])
+    await this.#store.commit([this.#reachabilityRows.put(agent.homeHex, row)], { room: 'reserve' })
     agent.setReachability(row.current)
   }
 
@@ -291,13 +322,15 @@ export class Agents {
   /** A window goes with `hourly_wake` alone; where none is given, its offset comes from the EID (OD-49, G-14). */
   #settings(
     agent: HostedAgent,
-    input: { mode: ReachabilityMode; window?: AgentAdd['window']; untilMs?: number | undefined }
+    input: { mode: ReachabilityMode; window?: WindowInput | undefined; untilMs?: number | undefined; queueing?: 'off' | undefined }
   ): AgentReachability {
     const { mode, untilMs, window } = input
-    if (mode === 'sleep') return untilMs === undefined ? { mode } : { mode, untilMs }
-    if (mode !== 'hourly_wake') return { mode }
+    const queueing = input.queueing === 'off' ? { queueing: input.queueing } : {}
+    if (mode === 'sleep') return untilMs === undefined ? { mode, ...queueing } : { mode, untilMs, ...queueing }
+    if (mode !== 'hourly_wake') return { mode, ...queueing }
     const spread = wakeWindowOf(this.#crypto, agent.eid, window ?? {})
-    return { mode, window: window?.offsetSec === undefined ? spread : checkedWindow({ ...spread, offsetSec: window.offsetSec }) }
+    const own = window?.offsetSec === undefined ? spread : checkedWindow({ ...spread, offsetSec: window.offsetSec })
+    return { mode, window: own, ...queueing }
   }
 }
 

@@ -17,9 +17,10 @@ import { OwnState, type SessionStates, State } from '../state/state.ts'
 import { channelItems } from './channel-items.ts'
 import type { DurableSessionInit } from './durable-session-init.ts'
 import { endsSession, whyOf } from './epoch-end.ts'
+import type { DeliverEffect, EpochEnd, EpochOwner, ItemTag, SnapshotEffect } from './epoch-owner.ts'
 import { Housekeeping } from './housekeeping.ts'
 import { Inbox, type ItemHandler } from './inbox.ts'
-import type { DeliverEffect, EpochEnd, EpochOwner, ItemTag, LiveSession, SnapshotEffect } from './live-session.ts'
+import type { LiveSession } from './live-session.ts'
 import { Outbox } from './outbox.ts'
 import type { ReadyAdditions } from './ready-additions.ts'
 import type { Inbound, Session, SessionEvent, SessionInfo } from './session.ts'
@@ -32,6 +33,9 @@ import { applySnapshot, type SnapshotContext, sendSnapshot } from './session-sna
 import { SessionState } from './session-state.ts'
 import type { JournalTag } from './session-store.ts'
 import { withSignal } from './with-signal.ts'
+
+/** What a session handles itself. */
+const OWN_KINDS: ReadonlySet<number> = new Set([ITEM_KINDS.rotation, ITEM_KINDS.eseOp, ITEM_KINDS.eseView])
 
 /** A {@link Session} that outlives its connections and its processes: the journal and what it holds of the peer are on disk (protocol/README.md §6). */
 export class DurableSession implements Session, EpochOwner {
@@ -360,7 +364,7 @@ export class DurableSession implements Session, EpochOwner {
 
   async send(channel: number, kind: number, payload: Uint8Array, { signal }: { signal?: AbortSignal } = {}): Promise<void> {
     signal?.throwIfAborted()
-    if ((!isTransaction(kind) && kind !== ITEM_KINDS.live) || kind === ITEM_KINDS.rotation)
+    if ((!isTransaction(kind) && kind !== ITEM_KINDS.live) || OWN_KINDS.has(kind))
       throw new TypeError(`kind 0x${kind.toString(16)} is the protocol's own`)
     this.#outbox.checkRoom(payload.length)
     const breach = this.contract?.refusal('sent', { kind, payload })
@@ -403,7 +407,7 @@ export class DurableSession implements Session, EpochOwner {
   }
 
   onKind(kind: number, handler: ItemHandler): void {
-    if (kind === ITEM_KINDS.rotation) throw new TypeError("rotations are the session's own")
+    if (OWN_KINDS.has(kind)) throw new TypeError(`kind 0x${kind.toString(16)} is the session's own`)
     this.#inbox.onKind(kind, handler)
   }
 

@@ -1,4 +1,4 @@
-import type { EpochEnd } from './live-session.ts'
+import type { EpochEnd } from './epoch-owner.ts'
 
 /** What a TEARDOWN says that leaves the session as it is: the exchange was refused, not the session. */
 const TRANSIENT: ReadonlySet<string> = new Set(['superseded', 'capacity', 'policy', 'shutdown'])

@@ -1,8 +1,9 @@
 import { ProtocolError } from '../../protocol/errors.ts'
 import type { Position } from '../../protocol/session/ledger.ts'
 import type { WriteOp } from '../store/store.ts'
+import type { DeliverEffect } from './epoch-owner.ts'
 import type { Housekeeping } from './housekeeping.ts'
-import type { DeliverEffect, LiveSession } from './live-session.ts'
+import type { LiveSession } from './live-session.ts'
 import type { Inbound } from './session.ts'
 import type { SessionState } from './session-state.ts'
 

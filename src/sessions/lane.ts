@@ -1,20 +1,22 @@
 import type { ByteStream } from '../net/byte-stream.ts'
 
+export interface LaneFrame {
+  bytes: Uint8Array
+  /** called once the transport took it */
+  written: (() => void) | undefined
+}
+
 /**
  * The stream on which we send one channel. Frames are pulled, never pushed: while a write is under way what waits piles up in the session's
  * queue and goes out together in the next record.
  */
 export class Lane {
   readonly #stream: () => Promise<ByteStream>
-  readonly #next: () => { bytes: Uint8Array; written: (() => void) | undefined } | undefined
+  readonly #next: () => LaneFrame | undefined
   readonly #failed: (error: unknown) => void
   #running: Promise<void> | undefined
 
-  constructor(
-    stream: () => Promise<ByteStream>,
-    next: () => { bytes: Uint8Array; written: (() => void) | undefined } | undefined,
-    failed: (error: unknown) => void
-  ) {
+  constructor(stream: () => Promise<ByteStream>, next: () => LaneFrame | undefined, failed: (error: unknown) => void) {
     this.#stream = stream
     this.#next = next
     this.#failed = failed

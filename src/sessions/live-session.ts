@@ -1,23 +1,19 @@
-import type { CryptoProvider, Signer } from '../../protocol/crypto/provider.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
-import type { StreamTimes } from '../../protocol/session/closing.ts'
-import type { ContractMeter } from '../../protocol/session/contract.ts'
 import type { CookiePair } from '../../protocol/session/cookie.ts'
 import type { Established } from '../../protocol/session/established.ts'
 import { FRAME } from '../../protocol/session/header.ts'
 import { ITEM_KINDS } from '../../protocol/session/items.ts'
-import type { Outgoing, Unacked } from '../../protocol/session/journal.ts'
-import { CHANNELS_MAX } from '../../protocol/session/ready.ts'
+import type { Unacked } from '../../protocol/session/journal.ts'
 import { SessionStream } from '../../protocol/session/stream.ts'
-import type { CheckpointConflict, ReadyFacts, StreamClose, StreamEffect } from '../../protocol/session/stream-effects.ts'
-import { type CarriedState, CONTROL_CHANNEL, HANDSHAKE_STREAM } from '../../protocol/session/stream-init.ts'
+import type { ReadyFacts, StreamClose, StreamEffect } from '../../protocol/session/stream-effects.ts'
+import { CONTROL_CHANNEL, HANDSHAKE_STREAM } from '../../protocol/session/stream-init.ts'
 import type { TeardownReason } from '../../protocol/session/teardown.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { ByteStream, ConnectionInfo } from '../net/byte-stream.ts'
-import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
-import { FrameReader } from './frame-reader.ts'
-import { Lane } from './lane.ts'
+import type { EpochEnd, ItemTag, LiveSessionInit } from './epoch-owner.ts'
+import { EpochStreams } from './epoch-streams.ts'
+import type { LaneFrame } from './lane.ts'
 import { closeName, handshakeFailed, neverSent, sessionError } from './session-errors.ts'
 import type { JournalTag } from './session-store.ts'
 
@@ -30,63 +26,6 @@ export const PROBE_MS = 2_000
 
 /** A wake-up that is overdue because a write is stuck comes no sooner than this. */
 const WAKE_MS_MIN = 20
-
-/** What the driver keeps with an item; control items have none. */
-export type ItemTag = JournalTag | undefined
-
-export type DeliverEffect = Extract<StreamEffect<ItemTag>, { kind: 'deliver' | 'unknown' }>
-export type SnapshotEffect = Extract<StreamEffect<ItemTag>, { kind: 'snapshot' }>
-
-/** How an epoch ended. `lost`: without a word, the session is not over by it. */
-export interface EpochEnd {
-  reason: string
-  lost: boolean
-  by: 'local' | 'peer'
-  error?: Error
-}
-
-/** The session that an epoch belongs to. */
-export interface EpochOwner {
-  /** both READYs are there; nothing was handed over yet */
-  ready(epoch: LiveSession, facts: ReadyFacts): void
-  deliver(epoch: LiveSession, effect: DeliverEffect): void
-  snapshot(epoch: LiveSession, effect: SnapshotEffect): void
-  acked(items: readonly Outgoing<ItemTag>[]): void
-  /** the peer's windows or acknowledgments may have moved */
-  moved(): void
-  closing(epoch: LiveSession): void
-  /** the contract's time is over */
-  expired(epoch: LiveSession): void
-  /** the peer contradicts itself, provably: what is to be revoked is, before this returns. `firstSeenMs`: Unix ms */
-  contradicted(epoch: LiveSession, conflict: CheckpointConflict): void
-  /** REVOCATION_PUBLISH came: reason u16 ‖ ticket, not judged yet; the end follows */
-  revoked(epoch: LiveSession, payload: Uint8Array): void
-  /** its streams are gone or going */
-  ended(epoch: LiveSession, end: EpochEnd): void
-}
-
-export interface LiveSessionInit {
-  crypto: CryptoProvider
-  clock: Clock
-  logger: Logger
-  local: LocalAgent
-  /** of the EID that this exchange was made with */
-  signer: Signer
-  established: Established
-  /** what earlier epochs left; in a new session what the handshake made */
-  carried: (established: Established) => CarriedState<ItemTag>
-  owner: EpochOwner
-  /** the session's, which outlives the epoch */
-  contract?: ContractMeter | undefined
-  /** the stream that carried the handshake */
-  stream: ByteStream
-  /** opens another stream to the same peer */
-  openStream: () => Promise<ByteStream>
-  /** when INIT was sent or received, monotonic */
-  startedMs: number
-  roundTrips: number
-  times?: StreamTimes
-}
 
 /** One epoch of a session over real streams: performs what the pure {@link SessionStream} asks for. */
 export class LiveSession {
@@ -104,14 +43,7 @@ export class LiveSession {
   readonly #init: LiveSessionInit
   readonly #log: Logger
   readonly #core: SessionStream<ItemTag>
-  /** by channel that we send on; at most CHANNELS_MAX */
-  readonly #lanes = new Map<number, Lane>()
-  /** by channel, the stream that carries it from us; at most CHANNELS_MAX */
-  readonly #carriers = new Map<number, ByteStream>()
-  /** every stream of the epoch; at most 2 × CHANNELS_MAX + 1 */
-  readonly #streams = new Set<ByteStream>()
-  /** streams of the peer that came before its READY: unread until then */
-  #early: { stream: ByteStream; frame: Uint8Array }[] = []
+  readonly #streams: EpochStreams
   readonly #closing = Promise.withResolvers<EpochEnd>()
   readonly #opening = Promise.withResolvers<void>()
   readonly #controlEnded = Promise.withResolvers<void>()
@@ -120,7 +52,6 @@ export class LiveSession {
   #lastWord: Promise<void> | undefined
   /** who waits for a pong, each for PROBE_MS at most */
   readonly #measuring: ((rttMs: number | undefined) => void)[] = []
-  #nextStream = HANDSHAKE_STREAM + 1
   #pumping = false
   #timer: { atMs: number; cancel: () => void } | undefined
 
@@ -143,48 +74,33 @@ export class LiveSession {
       nowMs: init.clock.monotonicMs(),
       ...(init.times === undefined ? {} : { times: init.times })
     })
+    this.#streams = new EpochStreams({
+      control: init.stream,
+      open: init.openStream,
+      isOver: () => this.#end !== undefined,
+      nextFrame: (channel) => this.#nextFrame(channel),
+      take: (stream, frame) => this.#take(stream, frame),
+      failed: (stream, error) => this.#streamFailed(stream, error),
+      controlFailed: (error) => {
+        // before READY a refusal may be on its way to the reader: it says more than the write that failed
+        if (this.readyAtMs !== undefined) this.#streamFailed(init.stream, error)
+      }
+    })
   }
 
   /** Sends READY, behind `first` in the same write, and reads on. */
   start(first?: Uint8Array): void {
-    const { stream, clock } = this.#init
-    this.#streams.add(stream)
-    this.#carriers.set(CONTROL_CHANNEL, stream)
-    let before = first
-    this.#lanes.set(
-      CONTROL_CHANNEL,
-      new Lane(
-        async () => stream,
-        () => {
-          const frame = this.#nextFrame(CONTROL_CHANNEL)
-          if (frame === undefined || before === undefined) return frame
-          const bytes = new Uint8Array(before.length + frame.bytes.length)
-          bytes.set(before)
-          bytes.set(frame.bytes, before.length)
-          before = undefined
-          return { ...frame, bytes }
-        },
-        (error) => {
-          // before READY a refusal may be on its way to the reader: it says more than the write that failed
-          if (this.readyAtMs !== undefined) this.#streamFailed(stream, error)
-        }
-      )
-    )
+    const { clock } = this.#init
+    this.#streams.start(first)
     const cancel = clock.after(READY_LIMIT_MS, () => this.lose(new ProtocolError('TIMEOUT', 'no READY within 10 s')))
     void Promise.race([this.ready, this.closed]).then(cancel, cancel)
     this.pump()
-    void this.#read(stream, HANDSHAKE_STREAM, undefined)
+    this.#streams.readControl()
   }
 
   /** The peer's stream for another channel, whose first frame was read to find this session. */
   adopt(stream: ByteStream, frame: Uint8Array): void {
-    if (this.#end !== undefined || this.#streams.size > 2 * CHANNELS_MAX) {
-      stream.reset(new Error('the session takes no further stream'))
-      return
-    }
-    this.#streams.add(stream)
-    if (this.readyAtMs === undefined) this.#early.push({ stream, frame })
-    else void this.#read(stream, this.#nextStream++, frame)
+    this.#streams.adopt(stream, frame)
   }
 
   get isOver(): boolean {
@@ -245,40 +161,12 @@ export class LiveSession {
     this.#pumping = true
     queueMicrotask(() => {
       this.#pumping = false
-      for (const channel of this.#core.channels(this.#init.clock.monotonicMs())) this.#lane(channel).pump()
+      for (const channel of this.#core.channels(this.#init.clock.monotonicMs())) this.#streams.pump(channel)
       this.#arm()
     })
   }
 
-  #lane(channel: number): Lane {
-    let lane = this.#lanes.get(channel)
-    if (lane === undefined) {
-      lane = new Lane(
-        () => this.#carrier(channel),
-        () => this.#nextFrame(channel),
-        (error) => this.#streamFailed(this.#carriers.get(channel), error)
-      )
-      this.#lanes.set(channel, lane)
-    }
-    return lane
-  }
-
-  /** The stream that carries a channel from us: opened at the first frame. */
-  async #carrier(channel: number): Promise<ByteStream> {
-    const held = this.#carriers.get(channel)
-    if (held !== undefined) return held
-    const stream = await this.#init.openStream()
-    if (this.#end !== undefined) {
-      stream.reset(new Error('the session ended'))
-      return stream
-    }
-    this.#carriers.set(channel, stream)
-    this.#streams.add(stream)
-    void this.#read(stream, this.#nextStream++, undefined)
-    return stream
-  }
-
-  #nextFrame(channel: number): { bytes: Uint8Array; written: (() => void) | undefined } | undefined {
+  #nextFrame(channel: number): LaneFrame | undefined {
     const frame = this.#core.next(channel, this.#init.clock.monotonicMs())
     if (frame === undefined) return undefined
     this.#perform(frame.effects)
@@ -293,16 +181,6 @@ export class LiveSession {
   }
 
   // ── receiving ──
-
-  async #read(stream: ByteStream, number: number, first: Uint8Array | undefined): Promise<void> {
-    try {
-      if (first !== undefined) this.#take(number, first)
-      const frames = new FrameReader(stream)
-      while (this.#streams.has(stream)) this.#take(number, await frames.next())
-    } catch (error) {
-      this.#streamFailed(stream, error)
-    }
-  }
 
   #take(number: number, frame: Uint8Array): void {
     if (this.#end?.lost === true) return // what came after the end of the epoch comes again
@@ -361,9 +239,7 @@ export class LiveSession {
     this.handshakeMs = this.readyAtMs - startedMs
     owner.ready(this, facts)
     this.#opening.resolve()
-    const early = this.#early
-    this.#early = []
-    for (const { stream, frame } of early) void this.#read(stream, this.#nextStream++, frame)
+    this.#streams.opened()
   }
 
   /** The effect of a transaction is synced. */
@@ -453,7 +329,7 @@ export class LiveSession {
   /** Sends what {@link revoke} sealed, behind the write that is under way; rejects where the peer let go first. */
   sendLast(frame: Uint8Array): Promise<void> {
     const send = async () => {
-      await this.#lanes.get(CONTROL_CHANNEL)?.idle()
+      await this.#streams.controlIdle()
       await this.#init.stream.write(frame)
     }
     this.#lastWord = send()
@@ -505,10 +381,9 @@ export class LiveSession {
     const { stream, clock } = this.#init
     const over = Promise.withResolvers<void>()
     const cancel = clock.after(LINGER_MS, over.resolve)
-    const control = this.#lanes.get(CONTROL_CHANNEL)
     await Promise.resolve() // the pump's turn
-    control?.pump()
-    await Promise.race([control?.idle(), over.promise])
+    this.#streams.pump(CONTROL_CHANNEL)
+    await Promise.race([this.#streams.controlIdle(), over.promise])
     try {
       await Promise.race([over.promise, this.#lastWord])
       await stream.closeWrite()
@@ -517,8 +392,7 @@ export class LiveSession {
       // the peer let go first
     }
     cancel()
-    const streams = [...this.#streams]
-    this.#dispose(undefined)
+    const streams = this.#dispose(undefined)
     await Promise.all(streams.map((one) => one.close()))
   }
 
@@ -528,12 +402,8 @@ export class LiveSession {
     this.lose(error)
   }
 
-  #dispose(error: Error | undefined): void {
+  #dispose(error: Error | undefined): ByteStream[] {
     this.#core.wipe()
-    const reason = error ?? new Error('the session ended')
-    for (const { stream } of this.#early) stream.reset(reason)
-    if (error !== undefined) for (const stream of this.#streams) stream.reset(error)
-    this.#streams.clear()
-    this.#early = []
+    return this.#streams.drop(error)
   }
 }

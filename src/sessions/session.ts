@@ -50,6 +50,8 @@ export interface SessionInfo {
   activeAtMs: number
   /** the contract in force and what was used of it; absent in a plain session */
   contract?: ContractDetails
+  /** its ESE pair is shared with no other session */
+  exclusive: boolean
   /** why it ended */
   endReason?: string
   /** why its last connection ended */
@@ -132,13 +134,15 @@ export interface SessionOpenOptions {
   signal?: AbortSignal
   /** asks for a contract that grants at least this; `{}`: any */
   contract?: Partial<SfcBlock>
+  /** asks for an ESE pair that is shared with no other session (flag EXCLUSIVE) */
+  exclusive?: boolean
 }
 
 export interface SessionManager {
   /**
    * The live session between the two, or a new one by INIT, NEG, ACK.
    * @throws RookeryError `DIAL_FAILED`, `HANDSHAKE_FAILED` (data.reason), `SESSION_REFUSED`, `SESSION_BUSY`, `CONTRACT_REFUSED` (what is offered falls
-   *   short; names the field), `CONTRACT_UNMET` (the session that is there does); or the signal's reason
+   *   short; names the field), `CONTRACT_UNMET` (the session that is there does), `EXCLUSIVE_UNMET`; or the signal's reason
    */
   open(from: LocalAgent, to: Eid, address: PeerAddress, options?: SessionOpenOptions): Promise<Session>
   /** Sessions in memory, also disconnected ones. */

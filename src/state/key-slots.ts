@@ -2,6 +2,9 @@ import { closeSync, fdatasyncSync, fstatSync, ftruncateSync, openSync, readSync,
 import { wipe } from '../../protocol/bytes.ts'
 import type { Random } from '../platform/random.ts'
 
+/** In the data directory, beside the store. */
+export const ESE_KEYS_FILE = 'ese-keys'
+
 const KEY_BYTES = 32
 /** Keys that are made at once, with one sync. */
 const GROWTH = 256

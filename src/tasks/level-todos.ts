@@ -145,7 +145,8 @@ export class LevelTodos implements Todos {
         history: [{ ...input.message, taskId: id, contextId }],
         artifacts: [],
         attempt: 0,
-        ...(input.approval !== undefined ? { approval: input.approval } : {})
+        ...(input.approval !== undefined ? { approval: input.approval } : {}),
+        ...(input.approvedBy !== undefined ? { approvedBy: input.approvedBy } : {})
       }
       taker = todo.state === 'pending' ? this.#takerFor(todo.agent) : undefined
       const begun = taker === undefined ? todo : { ...claimed(todo, this.#lease(taker.holder, taker)), revision: 2 }

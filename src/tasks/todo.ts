@@ -42,6 +42,8 @@ export interface Todo {
   attempt: number
   /** OD-40: work from the queue with a consequential or undeclared skill waits for the owner */
   approval?: 'needed' | 'given' | 'refused'
+  /** who gave or refused it: `owner`, or `policy:NAME` of a rule of the owner's */
+  approvedBy?: string
   failure?: string
 }
 
@@ -52,7 +54,9 @@ export interface TodoCreate {
   door: Todo['door']
   /** written in the same synced batch: the queue record's removal, the replay id (G-15) */
   alongside?: readonly WriteOp[]
-  approval?: 'needed'
+  /** `given`: by the rule that `approvedBy` names */
+  approval?: 'needed' | 'given'
+  approvedBy?: string
 }
 
 export interface TodoPage {

@@ -32,7 +32,7 @@ export function canceled({ lease: _, ...todo }: Todo): Todo {
 }
 
 export function judged({ statusMessage: _, ...todo }: Todo, verdict: 'given' | 'refused'): Todo {
-  return { ...todo, approval: verdict, state: verdict === 'given' ? 'pending' : 'rejected' }
+  return { ...todo, approval: verdict, approvedBy: 'owner', state: verdict === 'given' ? 'pending' : 'rejected' }
 }
 
 /** With one more message, whose ids are the Todo's own; an interrupted Todo goes on with it unless it waits for its owner. */

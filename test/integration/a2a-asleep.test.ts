@@ -2,6 +2,7 @@ import { type AgentCard, Role } from '@a2a-js/sdk'
 import fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
 import { OFFLINE_DELIVERY_EXTENSION_URI, readRefusal } from '../../protocol/delivery/refusals.ts'
+import { REACHABILITY_EXTENSION_URI } from '../../src/a2a/agent-card.ts'
 import { RookeryError } from '../../src/errors.ts'
 import type { AgentReachability } from '../../src/identity/agent.ts'
 import { ManualClock } from '../../src/platform/clock.ts'
@@ -281,18 +282,16 @@ describe('bounds of the queue', () => {
       const card = (await (await fetch(`${edge.url}/agents/${sleeper.did}/.well-known/agent-card.json`)).json()) as AgentCard
       return card.capabilities?.extensions ?? []
     }
-    const [extension] = await extensions()
-    expect(extension).toMatchObject({
-      uri: OFFLINE_DELIVERY_EXTENSION_URI,
-      params: { mode: 'sleep', maxMessages: 3, maxBytes: 2_097_152, maxPerPeer: 2, ttlSec: 604_800 }
-    })
+    const [author, own] = await extensions()
+    expect(author).toMatchObject({ uri: OFFLINE_DELIVERY_EXTENSION_URI, params: { mode: 'sleep' } })
+    expect(own?.params?.queue).toEqual({ messagesMax: 3, bytesMax: 2_097_152, messagesPerPeerMax: 2, ttlMaxSec: 604_800 })
     const statuses = []
-    for (let i = 0; i < extension?.params?.maxMessages + 1; i++) {
+    for (let i = 0; i < own?.params?.queue.messagesMax + 1; i++) {
       statuses.push((await post(url, send(`m-${i}`), { agent: i % 2 === 0 ? ANNA : BERT })).status)
     }
     expect(statuses).toEqual([503, 503, 503, 507])
     sleeper.reachability = { mode: 'always_on' }
-    expect(await extensions()).toEqual([])
+    expect((await extensions()).map(({ uri }) => uri)).toEqual([REACHABILITY_EXTENSION_URI])
   })
 })
 

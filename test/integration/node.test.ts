@@ -166,7 +166,11 @@ describe('status', () => {
     const card = (await (await fetch(`${status.http?.url}/agents/${bob.did}/.well-known/agent-card.json`)).json()) as {
       capabilities: { extensions: { params: Record<string, unknown> }[] }
     }
-    expect(card.capabilities.extensions[0]?.params).toMatchObject({ mode: 'sleep', maxMessages: 3, maxPerPeer: 3, ttlSec: 2 * 86_400 })
+    expect(card.capabilities.extensions[0]?.params).toEqual({ mode: 'sleep' })
+    expect(card.capabilities.extensions[1]?.params).toMatchObject({
+      mode: 'sleep',
+      queue: { messagesMax: 3, messagesPerPeerMax: 3, ttlMaxSec: 2 * 86_400 }
+    })
     for (let i = 0; i < 3; i++) {
       expect((await one.send({ from: alice, to: bob.eid, message: text(`m${i}`) })).outcome).toBe('queued')
     }

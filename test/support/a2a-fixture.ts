@@ -5,7 +5,7 @@ import { AgentCard } from '@a2a-js/sdk'
 import { type Client, ClientFactory, JsonRpcTransportFactory } from '@a2a-js/sdk/client'
 import { Level } from 'level'
 import { toHex } from '../../protocol/bytes.ts'
-import { reachabilityAt } from '../../protocol/delivery/reachability.ts'
+import { keepsMessages, reachabilityAt } from '../../protocol/delivery/reachability.ts'
 import { type EidHex, eid, eidHex, eidToDid } from '../../protocol/identity/eid.ts'
 import { agentCard, rpcUrlOf } from '../../src/a2a/agent-card.ts'
 import { bearerAuthenticator } from '../../src/a2a/bearer.ts'
@@ -125,10 +125,7 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
   const drain = new Drain({ ...components, queue, replay, clockGuard, todos }, { approvalFor: () => 'none' })
   const byEid = new Map<EidHex, TestAgent>(init.agents.map((agent) => [agent.eidHex, agent]))
   const reachability = (agent: LocalAgent) =>
-    reachabilityAt(
-      { mode: agent.reachability.mode, window: agent.reachability.window, untilMs: agent.reachability.untilMs },
-      { nowMs: clock.nowMs(), attached: init.attached?.() ?? true }
-    )
+    reachabilityAt(agent.reachability, { nowMs: clock.nowMs(), attached: init.attached?.() ?? true })
   let edge: A2aEdge | undefined
   const skills = new Map<string, Awaited<ReturnType<typeof loadHandler>>['skills']>()
   const local = new LocalA2a({
@@ -141,7 +138,7 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
         skills: skills.get(agent.name) ?? [],
         version: '0.1.0',
         rpcUrl: rpcUrlOf(edge?.publicUrl ?? 'http://127.0.0.1', agent.did),
-        offline: ['sleep', 'hourly_wake'].includes(agent.reachability.mode) ? { mode: agent.reachability.mode, bounds } : undefined
+        bounds: keepsMessages(agent.reachability) ? bounds : undefined
       }),
     ...(init.blockingWaitMs !== undefined ? { blockingWaitMs: init.blockingWaitMs } : {})
   })

@@ -2,7 +2,7 @@ import { AgentCard } from '@a2a-js/sdk'
 import { describe, expect, it } from 'vitest'
 import { OFFLINE_DELIVERY_EXTENSION_URI } from '../../protocol/delivery/refusals.ts'
 import { A2A_CODES, A2aError, fromRemoteError, toA2aError } from '../../src/a2a/a2a-error.ts'
-import { agentCard, cardText, PSS_BINDING_URI, rpcUrlOf, withRpcUrl } from '../../src/a2a/agent-card.ts'
+import { agentCard, cardText, PSS_BINDING_URI, REACHABILITY_EXTENSION_URI, rpcUrlOf, withRpcUrl } from '../../src/a2a/agent-card.ts'
 import { bearerAuthenticator } from '../../src/a2a/bearer.ts'
 import { legacyRequest } from '../../src/a2a/legacy-request.ts'
 import { shownState, taskFromJson, taskJson, taskState } from '../../src/a2a/projection.ts'
@@ -16,11 +16,11 @@ import { TEST_BOUNDS, testAgent } from '../support/a2a-fixture.ts'
 const ANNA = testAgent(1)
 const SKILL = { id: 'echo', name: 'Echo', description: 'Gives back', tags: ['echo'] }
 const card = (more: Partial<Parameters<typeof agentCard>[0]> = {}) =>
-  agentCard({ agent: ANNA, skills: [SKILL], version: '0.1.0', rpcUrl: 'http://127.0.0.1:1/agents/x', offline: undefined, ...more })
+  agentCard({ agent: ANNA, skills: [SKILL], version: '0.1.0', rpcUrl: 'http://127.0.0.1:1/agents/x', bounds: undefined, ...more })
 
 describe('agent card', () => {
   it('has every required member, and comes through the SDK’s types unchanged', () => {
-    const text = cardText(card({ offline: { mode: 'sleep', bounds: TEST_BOUNDS } }))
+    const text = cardText(card({ agent: { ...ANNA, reachability: { mode: 'sleep' } }, bounds: TEST_BOUNDS }))
     const read = JSON.parse(text) as JsonObject
     for (const name of [
       'name',
@@ -51,11 +51,24 @@ describe('agent card', () => {
 
   it('[OD-30] names the mode and the bounds in force, and only where the mode queues', () => {
     const bounds = { ...TEST_BOUNDS, messagesMax: 7, ttlMaxMs: 1_000 }
-    const { capabilities } = card({ offline: { mode: 'hourly_wake', bounds } })
+    const window = { periodSec: 3_600, openSec: 300, offsetSec: 17 }
+    const { capabilities } = card({ agent: { ...ANNA, reachability: { mode: 'hourly_wake', window } }, bounds })
     expect((capabilities as JsonObject).extensions).toMatchObject([
-      { uri: OFFLINE_DELIVERY_EXTENSION_URI, params: { mode: 'hourly_wake', maxMessages: 7, ttlSec: 1 } }
+      { uri: OFFLINE_DELIVERY_EXTENSION_URI, required: false, params: { mode: 'hourly_wake' } },
+      {
+        uri: REACHABILITY_EXTENSION_URI,
+        required: false,
+        params: {
+          mode: 'hourly_wake',
+          name: 'PeriodicallyAvailable',
+          window,
+          queue: { messagesMax: 7, bytesMax: 2_097_152, messagesPerPeerMax: 50, ttlMaxSec: 1 }
+        }
+      }
     ])
-    expect((card().capabilities as JsonObject).extensions).toBeUndefined()
+    expect((card().capabilities as JsonObject).extensions).toMatchObject([
+      { uri: REACHABILITY_EXTENSION_URI, params: { mode: 'always_on', name: 'AlwaysAvailable' } }
+    ])
   })
 
   it('[F026] puts the public URL before the path once, whatever slashes it ends with', () => {

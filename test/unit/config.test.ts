@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { QUEUE_BOUNDS_DEFAULT } from '../../protocol/delivery/bounds.ts'
-import { REACHABILITY_MODES } from '../../protocol/delivery/modes.ts'
+import { MODE_NAMES, REACHABILITY_MODES } from '../../protocol/delivery/modes.ts'
 import { scopeNames } from '../../protocol/session/contract-policy.ts'
 import { dataDirOf, loadConfig, parseConfig } from '../../src/config/load.ts'
 import type { ConfigInput } from '../../src/config/schema.ts'
@@ -67,9 +67,12 @@ describe('settings', () => {
     expect(warnings).toEqual(['the environment variable ROOKERY_PORT is no setting and is ignored'])
   })
 
-  it('accepts the four names of reachability modes [OD-12]', () => {
-    for (const mode of REACHABILITY_MODES) expect(parseConfig({ agents: { mode } }).agents.mode).toBe(mode)
-    expect(refusal(() => parseConfig({ agents: { mode: 'AlwaysAvailable' as never } }))).toMatchObject({ field: 'agents.mode' })
+  it('accepts the four short names of reachability modes, and those of the draft as names for them [OD-12]', () => {
+    for (const mode of REACHABILITY_MODES) {
+      expect(parseConfig({ agents: { mode } }).agents.mode).toBe(mode)
+      expect(parseConfig({ agents: { mode: MODE_NAMES[mode] as 'SessionOnly' } }).agents.mode).toBe(mode)
+    }
+    expect(refusal(() => parseConfig({ agents: { mode: 'asleep' as never } }))).toMatchObject({ field: 'agents.mode' })
   })
 })
 

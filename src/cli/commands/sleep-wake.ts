@@ -1,4 +1,6 @@
+import type { DrainReport } from '../../delivery/asleep-queue.ts'
 import type { RegisterCommand } from '../context.ts'
+import type { Output } from '../output.ts'
 import { moment } from '../values.ts'
 
 export const registerSleepWake: RegisterCommand = (program, run) => {
@@ -40,11 +42,16 @@ export const registerSleepWake: RegisterCommand = (program, run) => {
           )
           if (drain.held !== undefined)
             out.line(out.paint.yellow(`held: ${drain.held}; set the clock, or say that it is right with \`rookery wake --trust-clock\``))
-          out.table(
-            ['OBJECT', 'OUTCOME', 'REASON', 'TASK'],
-            drain.events.map((event) => [event.objectId, event.outcome, event.reason ?? '', event.todo ?? ''])
-          )
+          drainTable(out, drain)
         })
       })
     )
+}
+
+/** What became of each record. */
+export function drainTable(out: Output, { events }: Pick<DrainReport, 'events'>): void {
+  out.table(
+    ['OBJECT', 'OUTCOME', 'REASON', 'TASK'],
+    events.map((event) => [event.objectId, event.outcome, event.reason ?? '', event.todo ?? ''])
+  )
 }

@@ -47,6 +47,12 @@ function print(out: Output, status: NodeStatus): void {
   }
   out.line(`A2A       ${status.http?.url ?? 'off'}`)
   out.line(`sessions  ${status.sessions}`)
+  const { store, drainHeld, queueDamaged } = status
+  const free = store.freeBytes === undefined ? '' : `, ${bytesText(store.freeBytes)} free`
+  const disk = store.state === 'ok' ? `ok${free}` : out.paint.red(`${store.state}: ${store.reason ?? ''}${free}; nothing new is taken`)
+  out.line(`disk      ${disk}`)
+  if (drainHeld !== undefined) out.line(out.paint.yellow(`queues    held: ${drainHeld}`))
+  if (queueDamaged > 0) out.line(out.paint.yellow(`queues    ${counted(queueDamaged, 'damaged row')} set aside`))
   out.line('')
   if (agents.length === 0) out.line('no agents yet: rookery agent add NAME')
   out.table(

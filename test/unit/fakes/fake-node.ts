@@ -6,9 +6,8 @@ import type { LocalAgent } from '../../../src/identity/agent.ts'
 import type { ManualClock } from '../../../src/platform/clock.ts'
 import { silentLogger } from '../../../src/platform/logger.ts'
 import { seededRandom } from '../../../src/platform/random.ts'
-import type { NetworkKind } from '../../../src/spaces/address-scope.ts'
 import { createLocators } from '../../../src/spaces/create-locators.ts'
-import { createSpaces } from '../../../src/spaces/create-spaces.ts'
+import { createSpaces, type SpacesInit } from '../../../src/spaces/create-spaces.ts'
 import { createRegistry, type Registry } from '../../../src/spaces/registry.ts'
 import type { RegistryClientInit } from '../../../src/spaces/registry-client.ts'
 import type { RegistryStoreInit } from '../../../src/spaces/registry-store.ts'
@@ -16,7 +15,9 @@ import { Store } from '../../../src/store/store.ts'
 import type { WorkSolver } from '../../../src/work/solver.ts'
 import type { FakeHost, FakeNetwork } from './fake-network.ts'
 
-export type FakeNodeInit = RegistryStoreInit & RegistryClientInit & { solver?: Pick<WorkSolver, 'solve'> } & { network?: NetworkKind }
+export type FakeNodeInit = RegistryStoreInit &
+  RegistryClientInit &
+  SpacesInit & { solver?: Pick<WorkSolver, 'solve'>; level?: MemoryLevel<string, Uint8Array> }
 
 /** The spaces part of a node over a fake host, with a memory store. */
 export interface FakeNode {
@@ -48,13 +49,16 @@ export async function fakeNode(
   init: FakeNodeInit = {}
 ): Promise<FakeNode> {
   const host = network.add(name)
-  const store = new Store(new MemoryLevel<string, Uint8Array>({ keyEncoding: 'utf8', valueEncoding: 'view' }))
+  const store = new Store(init.level ?? new MemoryLevel<string, Uint8Array>({ keyEncoding: 'utf8', valueEncoding: 'view' }))
   const held = new Map(agents.map((agent) => [agent.eidHex, agent]))
   const open = async () => {
     const parts = { host, store, clock, random: seededRandom(seeds++), crypto: nodeCrypto, logger: silentLogger }
     const { solver = plainSolver } = init
     const registry = await createRegistry({ ...parts, solver }, init)
-    const settings = init.network === undefined ? {} : { network: init.network }
+    const settings = {
+      ...(init.network === undefined ? {} : { network: init.network }),
+      ...(init.shardSplitAt === undefined ? {} : { shardSplitAt: init.shardSplitAt })
+    }
     const spaces = await createSpaces({ ...parts, registry, agents: (hex) => held.get(hex) }, settings)
     const locators = await createLocators({ ...parts, agents: (hex) => held.get(hex) }, settings)
     return { registry, spaces, locators }

@@ -332,6 +332,7 @@ export interface NodeInit extends SessionManagerInit {
   rotated?: SessionManagerComponents['rotated']
   /** in place of keys that go with the process */
   eseKeys?: KeySlots
+  ready?: SessionManagerComponents['ready']
 }
 
 export function memoryStore(): Store {
@@ -340,7 +341,7 @@ export function memoryStore(): Store {
 
 /** A session manager on any host, with channels 1 and 2 recorded. */
 export async function nodeOn(host: Host, clock: Clock, agents: LocalAgent[], init: NodeInit = {}, seed = 1): Promise<Node> {
-  const { policy, channels = [1, 2], handler, store = memoryStore(), sessionAgents, rotated, eseKeys, ...settings } = init
+  const { policy, channels = [1, 2], handler, store = memoryStore(), sessionAgents, rotated, ready, eseKeys, ...settings } = init
   const manager = await createSessionManager(
     {
       host,
@@ -352,6 +353,7 @@ export async function nodeOn(host: Host, clock: Clock, agents: LocalAgent[], ini
       agents: sessionAgents ?? { list: () => agents, byEid: (one) => agents.find(({ eidHex: hex }) => hex === eidHex(one)) },
       ...(rotated === undefined ? {} : { rotated }),
       ...(eseKeys === undefined ? {} : { eseKeys }),
+      ...(ready === undefined ? {} : { ready }),
       ...(policy === undefined ? {} : { policy })
     },
     settings
