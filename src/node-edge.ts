@@ -28,7 +28,8 @@ export async function openNodeEdge(
         authenticate: (token) => agents.byToken(token),
         crypto,
         logger: logger.child('a2a'),
-        remote
+        remote,
+        refusals: { form: config.delivery.refusalForm, asleepRpcCode: config.delivery.asleepRpcCode }
       },
       {
         host: http.host,

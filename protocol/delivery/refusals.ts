@@ -50,8 +50,21 @@ export interface RefusalResponse {
 
 export type RpcId = string | number | null
 
+/** The owner's choice of a number in place of {@link RPC_CODE_ASLEEP} for callers of A2A 1.0 (G-04). */
+export interface RefusalNumbers {
+  asleep?: number | undefined
+}
+
+function numbered(facts: Facts, { asleep = RPC_CODE_ASLEEP }: RefusalNumbers): Facts {
+  return facts.rpcCode === RPC_CODE_ASLEEP ? { ...facts, rpcCode: asleep, drafts: true } : facts
+}
+
 interface Facts {
   status: number
+  /** name of the google.rpc code */
+  rpcStatus: string
+  /** the draft has a form of its own for it */
+  drafts?: boolean
   token: string
   rpcCode: number
   errorInfoReason: string
@@ -62,8 +75,8 @@ interface Facts {
  * Status, headers and body of a refusal. `Retry-After` is there exactly when `retryAfterSec` is, with the same number (OD-17).
  * @see requirements OD-13 … OD-20, OD-44 … OD-47, G-01, G-03 … G-06
  */
-export function refusalResponse(refusal: Refusal, form: RefusalForm, id: RpcId = null): RefusalResponse {
-  const facts = factsOf(refusal)
+export function refusalResponse(refusal: Refusal, form: RefusalForm, id: RpcId = null, numbers: RefusalNumbers = {}): RefusalResponse {
+  const facts = numbered(factsOf(refusal), numbers)
   const members = draftMembers(refusal, facts.token)
   const retryAfterSec = members.retryAfterSec as number | undefined
   const headers: Record<string, string> = {
@@ -79,6 +92,19 @@ export function refusalResponse(refusal: Refusal, form: RefusalForm, id: RpcId =
   return { status: facts.status, headers, body: { jsonrpc: '2.0', id, error: rpcError(facts, members, form) } }
 }
 
+/**
+ * The same for the HTTP+JSON binding, whose `error` is an object, so that the draft's plain body has no place there: google.rpc.Status with ErrorInfo. Token and
+ * `queued` stand in the message too, which is all that the official client keeps beside status and headers.
+ */
+export function refusalRestResponse(refusal: Refusal, { extension }: { extension: 'asked' | 'none' }): RefusalResponse {
+  const facts = factsOf(refusal)
+  const { headers } = refusalResponse(refusal, extension === 'asked' ? 'extension' : 'a2a')
+  const { data } = rpcError(facts, draftMembers(refusal, facts.token), 'a2a')
+  const queued = refusal.reason === 'asleep' && refusal.queued
+  const message = `${facts.token}: ${facts.message}; queued: ${queued}`
+  return { status: facts.status, headers, body: { error: { code: facts.status, status: facts.rpcStatus, message, details: data } } }
+}
+
 /** The JSON-RPC error alone, for bindings that own their envelope. */
 export function refusalRpcError(
   refusal: Refusal,
@@ -89,8 +115,7 @@ export function refusalRpcError(
 }
 
 function rpcError(facts: Facts, members: Record<string, unknown>, form: Exclude<RefusalForm, 'plain'>) {
-  const drafts = facts.rpcCode === RPC_CODE_ASLEEP || facts.rpcCode === RPC_CODE_QUEUE_FULL
-  const code = form === 'extension' && drafts ? RPC_CODE_DRAFT : facts.rpcCode
+  const code = form === 'extension' && facts.drafts === true ? RPC_CODE_DRAFT : facts.rpcCode
   if (form !== 'a2a') return { code, message: facts.message, data: members }
   const metadata = Object.fromEntries(Object.entries(members).map(([name, value]) => [name, String(value)]))
   const retryAfterSec = members.retryAfterSec
@@ -110,6 +135,8 @@ function factsOf(refusal: Refusal): Facts {
     case 'asleep':
       return {
         status: 503,
+        rpcStatus: 'UNAVAILABLE',
+        drafts: true,
         token: 'agent_asleep',
         rpcCode: RPC_CODE_ASLEEP,
         errorInfoReason: 'AGENT_ASLEEP',
@@ -118,6 +145,8 @@ function factsOf(refusal: Refusal): Facts {
     case 'queue-full':
       return {
         status: refusal.kind === 'peer' ? 429 : 507,
+        rpcStatus: 'RESOURCE_EXHAUSTED',
+        drafts: true,
         token: 'asleep_queue_full',
         rpcCode: RPC_CODE_QUEUE_FULL,
         errorInfoReason: 'ASLEEP_QUEUE_FULL',
@@ -126,6 +155,7 @@ function factsOf(refusal: Refusal): Facts {
     case 'too-large':
       return {
         status: 413,
+        rpcStatus: 'INVALID_ARGUMENT',
         token: 'payload_too_large',
         rpcCode: RPC_CODE_TOO_LARGE,
         errorInfoReason: 'PAYLOAD_TOO_LARGE',
@@ -134,6 +164,7 @@ function factsOf(refusal: Refusal): Facts {
     case 'unauthenticated':
       return {
         status: 401,
+        rpcStatus: 'UNAUTHENTICATED',
         token: 'asleep_enqueue_requires_auth',
         rpcCode: RPC_CODE_UNAUTHENTICATED,
         errorInfoReason: 'UNAUTHENTICATED',
@@ -142,16 +173,25 @@ function factsOf(refusal: Refusal): Facts {
     case 'conflict':
       return {
         status: 409,
+        rpcStatus: 'ALREADY_EXISTS',
         token: 'asleep_conflict',
         rpcCode: -32_602,
         errorInfoReason: 'MESSAGE_ID_REUSED',
         message: 'a message of this id with other content is queued already'
       }
     case 'expired':
-      return { status: 400, token: 'expired', rpcCode: -32_602, errorInfoReason: 'EXPIRED', message: 'the message has ended already' }
+      return {
+        status: 400,
+        rpcStatus: 'INVALID_ARGUMENT',
+        token: 'expired',
+        rpcCode: -32_602,
+        errorInfoReason: 'EXPIRED',
+        message: 'the message has ended already'
+      }
     case 'store-failed':
       return {
         status: 500,
+        rpcStatus: 'INTERNAL',
         token: 'asleep_store_failed',
         rpcCode: -32_603,
         errorInfoReason: 'STORE_FAILED',

@@ -57,4 +57,13 @@ describe('both sides open at once', () => {
     expect(settleCrossing({ ...facts, nowMs: 1_000 + CROSSING_MS - 1 })).toBe('refuse')
     expect(settleCrossing({ ...facts, nowMs: 1_000 + CROSSING_MS })).toBe('clear')
   })
+
+  it('[G-43] [PSS-07] is no crossing once NEG left after the READY of mine: a peer that crashed again need not wait', () => {
+    const own = { ...fresh, readyAtMs: 1_000 }
+    const facts = { localEid: SMALL, remoteEid: LARGE, own, nowMs: 1_500 }
+    expect(settleCrossing({ ...facts, incoming: { ...fresh, negSentMs: 1_001 } })).toBe('clear')
+    expect(settleCrossing({ ...facts, incoming: { ...fresh, negSentMs: 1_000 } })).toBe('refuse')
+    expect(settleCrossing({ ...facts, incoming: { ...fresh, negSentMs: 999 } })).toBe('refuse')
+    expect(settleCrossing({ ...facts, incoming: { ...fresh, negSentMs: 1_400 }, own: unfinished(fresh) })).toBe('refuse')
+  })
 })

@@ -27,13 +27,18 @@ export interface OwnExchange extends ExchangePurpose {
 export function settleCrossing(facts: {
   localEid: Eid
   remoteEid: Eid
-  incoming: ExchangePurpose
+  /** `negSentMs`: when NEG of that exchange left, monotonic; undefined: not known */
+  incoming: ExchangePurpose & { readonly negSentMs?: number | undefined }
   own: OwnExchange | undefined
   nowMs: number
 }): 'clear' | 'refuse' | 'yield' {
   const { localEid, remoteEid, incoming, own, nowMs } = facts
   if (own === undefined || !samePurpose(incoming, own)) return 'clear'
-  if (own.readyAtMs !== undefined && nowMs - own.readyAtMs >= CROSSING_MS) return 'clear'
+  if (own.readyAtMs !== undefined) {
+    if (nowMs - own.readyAtMs >= CROSSING_MS) return 'clear'
+    // who sent me READY had let its own exchange go: an answer to a NEG that left after READY came is of an exchange that began later
+    if (incoming.negSentMs !== undefined && incoming.negSentMs > own.readyAtMs) return 'clear'
+  }
   return compare(localEid, remoteEid) < 0 ? 'refuse' : 'yield'
 }
 

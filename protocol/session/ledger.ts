@@ -50,6 +50,11 @@ export class ReceiveLedger {
     return this.#heads
   }
 
+  /** Nothing of the peer ever came. */
+  get isUntouched(): boolean {
+    return this.#run.seq === 0n && this.#beyond.size === 0 && this.#inHand.size === 0
+  }
+
   get inHand(): number {
     return this.#inHand.size
   }

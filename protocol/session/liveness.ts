@@ -57,6 +57,13 @@ export class Liveness {
     return false
   }
 
+  /** A pong or a ping waits to be taken. */
+  get isDue(): boolean {
+    return (
+      this.#pong !== undefined || (this.#pinged && !this.#pingOut) || (this.#measure !== undefined && this.#measure.sentMs === undefined)
+    )
+  }
+
   takePong(): Uint8Array | undefined {
     const pong = this.#pong
     this.#pong = undefined

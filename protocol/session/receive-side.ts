@@ -9,6 +9,11 @@ import { UNACKED_MAX } from './send-side.ts'
 import { SnapshotParts } from './snapshot.ts'
 import { isCounted, ReceiveCredit, type WindowGrant, windowCost } from './window.ts'
 
+/** Numbers end here, far below what u64 holds: nothing ever wraps. */
+const SEQ_MAX = 2n ** 63n
+/** A record that is so many times larger than what is handed over of it is not kept alive by it. */
+const PINNED_MAX = 2
+
 /** A transaction or live item, handed over in order within its channel. */
 export interface Arrived {
   channel: number
@@ -46,8 +51,8 @@ export class ReceiveSide {
   readonly #claims = new Map<bigint, Uint8Array>()
   /** synced beyond `acked`; at most UNACKED_MAX entries */
   readonly #synced = new Set<bigint>()
-  /** grants that are due; at most one a channel and record */
-  #grants: WindowGrant[] = []
+  /** grants that are due, the newest of each channel; at most CHANNELS_MAX entries */
+  readonly #grants = new Map<number, bigint>()
   #run: ChainPoint
   #acked: bigint
   /** from where reach is measured after a snapshot */
@@ -117,6 +122,7 @@ export class ReceiveSide {
    *   contradicts itself; `DIVERGED`: it contradicts what it sent in an earlier epoch
    */
   accept(record: { seq: bigint; hash: Uint8Array }, items: readonly Item[]): Arrived[] {
+    if (record.seq > SEQ_MAX) throw new ProtocolError('SEQUENCE', `number ${record.seq} lies beyond 2^63`, { field: 'seq' })
     const arrived: Arrived[] = []
     let seq = record.seq
     let transactions = 0
@@ -135,14 +141,14 @@ export class ReceiveSide {
     }
     if (transactions === 0) {
       if (record.seq !== 0n) throw new ProtocolError('SEQUENCE', 'a record without transactions numbers one', { field: 'seq' })
-      return arrived
+      return unpinned(arrived)
     }
     if (record.hash.length !== HASH_BYTES) throw new ProtocolError('LENGTH', 'the rolling hash is not 32 bytes', { field: 'hash' })
     const last = seq - 1n
     this.#claimRecord(last, record.hash)
     this.#advance()
     this.#moveAcked()
-    return arrived
+    return unpinned(arrived)
   }
 
   #takeTransaction(seq: bigint, item: Item, arrived: Arrived[]): void {
@@ -306,13 +312,25 @@ export class ReceiveSide {
   /** An item was handled: its bytes may be granted again. */
   handled(channel: number, payloadBytes: number): void {
     const bytes = this.#credit(channel).handled(windowCost(payloadBytes))
-    if (bytes !== undefined) this.#grants.push({ channel, bytes: BigInt(bytes) })
+    if (bytes !== undefined) this.#grants.set(channel, BigInt(bytes))
+  }
+
+  get hasGrants(): boolean {
+    return this.#grants.size > 0
   }
 
   /** The grants that fell due since the last call. */
   takeGrants(): WindowGrant[] {
-    const grants = this.#grants
-    if (grants.length > 0) this.#grants = []
+    const grants = [...this.#grants].map(([channel, bytes]) => ({ channel, bytes }))
+    this.#grants.clear()
     return grants
   }
+}
+
+/** What is handed over may wait as long as its reader likes: then it holds no more of its record than the window counts for it. */
+function unpinned(arrived: Arrived[]): Arrived[] {
+  let counted = 0
+  for (const { payload } of arrived) counted += windowCost(payload.length)
+  const record = arrived[0]?.payload.buffer.byteLength ?? 0
+  return record <= PINNED_MAX * counted ? arrived : arrived.map((one) => ({ ...one, payload: one.payload.slice() }))
 }

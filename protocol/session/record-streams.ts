@@ -106,6 +106,11 @@ export class RecordReader {
     return { record, plaintext }
   }
 
+  /** Undefined until a record of the stream opened. */
+  channelOf(stream: number): number | undefined {
+    return this.#channelOfStream.get(stream)
+  }
+
   /** A channel's items come on one stream, and a stream carries one channel. @throws ProtocolError `OUT_OF_ORDER` */
   bind(stream: number, channel: number): void {
     const bound = this.#channelOfStream.get(stream)

@@ -397,7 +397,8 @@ describe('responder at the ACK', () => {
       return { kind: 'accept' as const }
     }
     runHandshake(handshakePair({ flags: FLAG.SFC | FLAG.RESUME, resumeId, policy }))
-    expect(seen).toEqual([{ localEid: pair.eidR, remoteEid: pair.eidI, flags: FLAG.SFC | FLAG.RESUME, resumeId, sfc: BLOCK }])
+    const agreed = { localEid: pair.eidR, remoteEid: pair.eidI, flags: FLAG.SFC | FLAG.RESUME, resumeId, sfc: BLOCK }
+    expect(seen).toEqual([{ ...agreed, peerId: expect.any(Uint8Array), negSentMs: undefined }])
   })
 
   it('[D-11] never asks the policy about a caller that has not proved itself', () => {

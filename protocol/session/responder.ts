@@ -42,6 +42,8 @@ export interface ResponderConnection {
   readonly remoteAddr: Uint8Array
   /** one for the life of the connection */
   readonly guard: ConnectionGuard
+  /** when the NEG before this frame left on the same stream, monotonic; undefined: none did */
+  readonly negSentMs?: number | undefined
 }
 
 /**
@@ -72,6 +74,10 @@ export interface Caller {
   readonly flags: number
   readonly resumeId: Uint8Array | undefined
   readonly sfc: SfcBlock | undefined
+  /** binary, as the secured connection proved it */
+  readonly peerId: Uint8Array
+  /** the connection's */
+  readonly negSentMs: number | undefined
 }
 
 export type PolicyVerdict<Reason> = { readonly kind: 'accept' } | { readonly kind: 'refuse'; readonly reason: Reason }
@@ -256,7 +262,8 @@ export class Responder<Reason> {
           throw new ProtocolError('SIGNATURE_INVALID', "PSS_ACK's signature does not verify")
         }
         const resumeId = resumeIdOf(ack.init)
-        const verdict = this.#init.policy({ localEid, remoteEid, flags: ack.flags, resumeId, sfc: ack.sfc }, nowMs)
+        const caller = { localEid, remoteEid, flags: ack.flags, resumeId, sfc: ack.sfc, peerId: connection.peers.initiator }
+        const verdict = this.#init.policy({ ...caller, negSentMs: connection.negSentMs }, nowMs)
         const epoch = th3(crypto, hash2, ack.sealed)
         const established: Established = {
           role: 'responder',

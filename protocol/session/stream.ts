@@ -108,6 +108,11 @@ export class SessionStream<T> {
     return this.#reader.dropped
   }
 
+  /** The channel that a stream of the peer carries. */
+  channelOf(stream: number): number | undefined {
+    return this.#reader.channelOf(stream)
+  }
+
   get unacked(): Iterable<Unacked<T>> {
     return this.#send.journal.entries
   }
@@ -294,14 +299,20 @@ export class SessionStream<T> {
     if (this.#lastFrame !== undefined) return true
     if (this.#phase === 'opening') return !this.#ready.sent
     if (!this.#flowing) return false
-    this.#queueControl(nowMs)
-    return this.#receive.acked > this.#writer.ackSent || this.#teardownDue(nowMs)
+    return (
+      this.#receive.acked > this.#writer.ackSent ||
+      this.#receive.hasGrants ||
+      this.#liveness.isDue ||
+      this.#checkpoints.isDue(this.#send.sent, nowMs) ||
+      this.#teardownDue(nowMs)
+    )
   }
 
   #teardownDue(nowMs: number): boolean {
     return this.#closing?.due(nowMs) === true && this.#send.flushed
   }
 
+  /** Only as a record is pulled: while the peer does not read, what it asks for is kept as one value each and cannot pile up. */
   #queueControl(nowMs: number): void {
     const control = (kind: number, payload: Uint8Array) => this.#send.queue(CONTROL_CHANNEL, kind, payload, undefined as T)
     for (const grant of this.#receive.takeGrants()) control(ITEM_KINDS.window, encodeWindow(grant))
@@ -480,10 +491,9 @@ export class SessionStream<T> {
   }
 
   #takeCheckpoint(payload: Uint8Array, nowMs: number): void {
-    const point = this.#checkpoints.verify(payload)
-    this.#checkpoints.compare(payload)
+    const point = this.#checkpoints.verify(payload, this.#receive.run.seq, nowMs)
     this.#receive.claim(point)
-    this.#checkpoints.keep(payload, nowMs)
+    this.#checkpoints.keep(payload, point, nowMs)
   }
 
   #takeClosing(stream: number, record: SealedRecord, items: Item[], nowMs: number): StreamEffect<T>[] {
@@ -524,11 +534,10 @@ export class SessionStream<T> {
     if (this.#ready.facts === undefined) throw new ProtocolError('OUT_OF_ORDER', 'a TEARDOWN with final numbers before READY')
     const effects: StreamEffect<T>[] = []
     this.#takeAck(record.counters.ack, effects, nowMs)
-    this.#checkpoints.compare(final.checkpoint)
+    const signed = this.#checkpoints.verify(final.checkpoint, this.#receive.run.seq, nowMs)
     checkFinal(final, this.#receive.run, equals)
-    const signed = this.#checkpoints.verify(final.checkpoint)
     checkFinal(signed, final, equals)
-    this.#checkpoints.keep(final.checkpoint, nowMs)
+    this.#checkpoints.keep(final.checkpoint, signed, nowMs)
     this.#peerFinal = true
     const mine = this.#closing?.sent === true ? this.#closing : undefined
     if (mine !== undefined) {

@@ -48,6 +48,25 @@ const HTTP_STATUS: Partial<Record<A2aReason, number>> = {
   OUTCOME_UNKNOWN: 504
 }
 
+/** On the HTTP+JSON binding every error has a status, and the name of its google.rpc code. */
+const REST: Partial<Record<A2aReason, [status: number, name: string]>> = {
+  TASK_NOT_FOUND: [404, 'NOT_FOUND'],
+  AGENT_UNKNOWN: [404, 'NOT_FOUND'],
+  METHOD_NOT_FOUND: [404, 'UNIMPLEMENTED'],
+  PARSE_ERROR: [400, 'INVALID_ARGUMENT'],
+  INVALID_REQUEST: [400, 'INVALID_ARGUMENT'],
+  INVALID_PARAMS: [400, 'INVALID_ARGUMENT'],
+  CONTENT_TYPE_NOT_SUPPORTED: [400, 'INVALID_ARGUMENT'],
+  INTERNAL_ERROR: [500, 'INTERNAL'],
+  STORE_FAILED: [500, 'INTERNAL'],
+  RATE_LIMITED: [429, 'RESOURCE_EXHAUSTED'],
+  PAYLOAD_TOO_LARGE: [413, 'INVALID_ARGUMENT'],
+  UNAUTHENTICATED: [401, 'UNAUTHENTICATED'],
+  PERMISSION_DENIED: [403, 'PERMISSION_DENIED'],
+  AGENT_UNREACHABLE: [502, 'UNAVAILABLE'],
+  OUTCOME_UNKNOWN: [504, 'DEADLINE_EXCEEDED']
+}
+
 const OURS: ReadonlySet<A2aReason> = new Set([
   'STORE_FAILED',
   'RATE_LIMITED',
@@ -104,6 +123,12 @@ export class A2aError extends Error {
 
   toJsonRpc(): JsonRpcError {
     return { code: this.code, message: this.message, data: this.#details() }
+  }
+
+  /** For the HTTP+JSON binding: status and google.rpc.Status. */
+  toRest(): { status: number; body: JsonObject } {
+    const [code, name] = REST[this.reason] ?? [this.status === 200 ? 400 : this.status, 'FAILED_PRECONDITION']
+    return { status: code, body: { error: { code, status: name, message: this.message, details: this.#details() } } }
   }
 
   #details(): JsonObject[] {

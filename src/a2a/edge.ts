@@ -5,7 +5,13 @@ import { jsonRpcHandler } from '@a2a-js/sdk/server/express'
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express'
 import { toHex, utf8 } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
-import { OFFLINE_DELIVERY_EXTENSION_URI, type Refusal, refusalFormOf, refusalResponse } from '../../protocol/delivery/refusals.ts'
+import {
+  OFFLINE_DELIVERY_EXTENSION_URI,
+  type Refusal,
+  type RefusalForm,
+  refusalFormOf,
+  refusalResponse
+} from '../../protocol/delivery/refusals.ts'
 import { type Eid, type EidHex, eidFromDid, eidHex } from '../../protocol/identity/eid.ts'
 import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
@@ -22,6 +28,7 @@ import { legacyRequest } from './legacy-request.ts'
 import { DeliveryRefused, isSend, type LocalA2a } from './local-a2a.ts'
 import { type A2aMethod, checkMethod, checkParams, checkTenant } from './params.ts'
 import { Caller } from './request-handler.ts'
+import { mountRestSends } from './rest.ts'
 import { checkVersion, isLegacy, readServiceParameters, type ServiceParameters } from './service-parameters.ts'
 
 /** Agents of other nodes, reached through sessions. */
@@ -55,6 +62,8 @@ export interface A2aEdgeComponents {
   remote?: RemoteAgents
   /** default: the system's */
   clock?: Clock
+  /** form and number of reachability refusals over JSON-RPC; default: by the caller, -31003 */
+  refusals?: { form: 'auto' | RefusalForm; asleepRpcCode: number }
 }
 
 export interface A2aEdgeSettings {
@@ -201,6 +210,16 @@ class HttpEdge implements A2aEdge {
       read,
       this.#route((req, res) => this.#rpcCall(targetOf(req), req, res))
     )
+    mountRestSends(app, {
+      components: this.#components,
+      bodyBytesMax: this.#settings.bodyBytesMax,
+      target: (req) => (req.params.did === undefined ? this.#defaultAgent().eid : targetOf(req)),
+      agentAt: (target) => this.#agentAt(target),
+      parametersOf: serviceParameters,
+      gone: (res) => this.#gone(res),
+      atWork: (work) => this.#atWork(work),
+      logged: (err) => this.#logged(err)
+    })
     app.use((_req, res) => {
       res
         .status(404)
@@ -274,27 +293,36 @@ class HttpEdge implements A2aEdge {
     const from = res.locals.from as LocalAgent
     const parameters = serviceParameters(req)
     let id: JsonRpcId = null
+    await this.#atWork(async () => {
+      try {
+        const body = parseJson(Buffer.isBuffer(req.body) ? req.body : new Uint8Array(0))
+        id = idOf(body)
+        const envelope = checkEnvelope(body)
+        const agent = this.#agentAt(target)
+        // An older caller is understood only where an asleep agent is refused (G-03).
+        const asleep = agent !== undefined && this.#components.local.reachability(agent).state === 'asleep'
+        const asked = asleep && isLegacy(parameters) ? legacyRequest(envelope) : envelope
+        if (!(asleep && isLegacy(parameters) && isSend(asked.method))) checkVersion(parameters)
+        const method = checkMethod(asked.method)
+        checkParams(method, asked.params)
+        checkTenant(asked.params)
+        if (agent !== undefined) await this.#localCall(agent, from, { ...asked, method, parameters }, req, res)
+        else await this.#remoteCall(target, from, { id, method, params: asked.params, parameters }, res)
+      } catch (err) {
+        if (err instanceof DeliveryRefused) this.#refuse(res, err.refusal, parameters, id)
+        else this.#fail(res, err, id)
+      }
+    })
+  }
+
+  /** @throws A2aError `RATE_LIMITED` */
+  async #atWork(work: () => Promise<void>): Promise<void> {
     if (this.#working >= this.#settings.requestsMax) {
       throw new A2aError('RATE_LIMITED', `${this.#settings.requestsMax} requests are at work already`, { retryAfterSec: 1 })
     }
     this.#working++
     try {
-      const body = parseJson(Buffer.isBuffer(req.body) ? req.body : new Uint8Array(0))
-      id = idOf(body)
-      const envelope = checkEnvelope(body)
-      const agent = this.#agentAt(target)
-      // An older caller is understood only where an asleep agent is refused (G-03).
-      const asleep = agent !== undefined && this.#components.local.reachability(agent).state === 'asleep'
-      const asked = asleep && isLegacy(parameters) ? legacyRequest(envelope) : envelope
-      if (!(asleep && isLegacy(parameters) && isSend(asked.method))) checkVersion(parameters)
-      const method = checkMethod(asked.method)
-      checkParams(method, asked.params)
-      checkTenant(asked.params)
-      if (agent !== undefined) await this.#localCall(agent, from, { ...asked, method, parameters }, req, res)
-      else await this.#remoteCall(target, from, { id, method, params: asked.params, parameters }, res)
-    } catch (err) {
-      if (err instanceof DeliveryRefused) this.#refuse(res, err.refusal, parameters, id)
-      else this.#fail(res, err, id)
+      await work()
     } finally {
       this.#working--
       if (this.#stopping.signal.aborted) setImmediate(() => this.#endConnections())
@@ -372,16 +400,22 @@ class HttpEdge implements A2aEdge {
 
   #refuse(res: Response, refusal: Refusal, { version, extensions }: ServiceParameters, id: JsonRpcId): void {
     if (res.headersSent) return
-    const { status, headers, body } = refusalResponse(refusal, refusalFormOf({ a2aVersion: version, extensions }), id)
+    const { form = 'auto', asleepRpcCode } = this.#components.refusals ?? {}
+    const chosen = form === 'auto' ? refusalFormOf({ a2aVersion: version, extensions }) : form
+    const { status, headers, body } = refusalResponse(refusal, chosen, id, { asleep: asleepRpcCode })
     res.status(status).set(headers).send(JSON.stringify(body))
   }
 
   #fail(res: Response, err: unknown, id: JsonRpcId): void {
+    sendError(res, this.#logged(err), id)
+  }
+
+  #logged(err: unknown): A2aError {
     const error = toA2aError(err)
     if (error.reason === 'INTERNAL_ERROR' || error.reason === 'STORE_FAILED') {
       this.#components.logger.error({ err: error.cause ?? err }, 'an A2A request failed')
     }
-    sendError(res, error, id)
+    return error
   }
 }
 

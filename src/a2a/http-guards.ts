@@ -13,6 +13,15 @@ export function sendError(res: Response, error: A2aError, id: JsonRpcId = null):
   res.status(error.status).json(errorResponse(id, error))
 }
 
+/** The same for the HTTP+JSON binding. */
+export function sendRestError(res: Response, error: A2aError): void {
+  if (res.headersSent) return
+  if (error.reason === 'UNAUTHENTICATED') res.setHeader('WWW-Authenticate', 'Bearer realm="rookery"')
+  if (error.retryAfterSec !== undefined) res.setHeader('Retry-After', String(error.retryAfterSec))
+  const { status, body } = error.toRest()
+  res.status(status).json(body)
+}
+
 /** Refuses names that a rebound DNS entry would bring: only loopback names and the node's own public host pass. */
 export function hostGuard(publicUrl: () => string | undefined): RequestHandler {
   return (req, res, next) => {
@@ -35,6 +44,17 @@ export function jsonOnly(req: Request, res: Response, next: NextFunction): void 
       res,
       new A2aError('CONTENT_TYPE_NOT_SUPPORTED', 'send Content-Type: application/json', { metadata: { field: 'Content-Type' } })
     )
+}
+
+const REST_TYPES: readonly unknown[] = ['application/json', 'application/a2a+json']
+
+export function restJsonOnly(req: Request, res: Response, next: NextFunction): void {
+  const type = (req.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase()
+  if (REST_TYPES.includes(type)) next()
+  else {
+    const message = 'send Content-Type: application/a2a+json or application/json'
+    sendRestError(res, new A2aError('CONTENT_TYPE_NOT_SUPPORTED', message, { metadata: { field: 'Content-Type' } }))
+  }
 }
 
 /** Reads the whole body as bytes, at most `bodyBytesMax`; what is compressed is refused rather than blown up. */

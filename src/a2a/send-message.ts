@@ -1,17 +1,15 @@
-import { JsonRpcTransportHandler, ServerCallContext } from '@a2a-js/sdk/server'
 import { type Eid, eidHex } from '../../protocol/identity/eid.ts'
 import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError, rookeryErrorOf } from './a2a-error.ts'
-import { principalOf } from './bearer.ts'
 import type { RemoteAgents } from './edge.ts'
 import { isObject } from './json-rpc.ts'
 import type { KeepAsleep } from './keep-asleep.ts'
 import { DeliveryRefused, type LocalA2a } from './local-a2a.ts'
+import { callLocalAgent } from './local-call.ts'
 import { checkParams } from './params.ts'
-import { Caller } from './request-handler.ts'
 import { A2A_VERSION } from './service-parameters.ts'
 
 /** What became of a message. */
@@ -70,7 +68,7 @@ export async function sendMessage(
           { method: 'SendMessage', params, parameters: { version: A2A_VERSION, extensions: [] } },
           { signal }
         )
-      : await callLocal(components, input.from, agent, params, signal)
+      : await callLocalAgent(components, { from: input.from, to: agent, method: 'SendMessage', params, door: 'library' }, signal)
   }
   try {
     if (options.waitMs === 0) return outcomeOf(await call('now', whole))
@@ -92,26 +90,6 @@ export async function sendMessage(
 }
 
 const WAITED = new DOMException('the caller waits no longer', 'TimeoutError')
-
-async function callLocal(
-  { local, keep }: SendComponents,
-  from: LocalAgent,
-  to: LocalAgent,
-  params: JsonObject,
-  signal: AbortSignal
-): Promise<Json> {
-  const principal = principalOf(from)
-  const wait = await local.admit(to, { principal, method: 'SendMessage', params }, ({ retryAfterSec }) =>
-    keep({ from, to, params, retryAfterSec })
-  )
-  const caller = new Caller({ principal, door: 'library', params, wait, signal })
-  const handler = new JsonRpcTransportHandler(local.handler(to))
-  const context = new ServerCallContext({ user: caller, requestedVersion: A2A_VERSION })
-  const response = (await handler.handle({ jsonrpc: '2.0', id: 1, method: 'SendMessage', params }, context)) as unknown as JsonObject
-  if (caller.refused !== undefined) throw caller.refused
-  if (response.result === undefined) throw new A2aError('INTERNAL_ERROR', 'the local agent gave no result')
-  return response.result
-}
 
 function outcomeOf(result: Json): SendOutcome {
   if (isObject(result) && isObject(result.task)) return { outcome: 'task', task: result.task }

@@ -210,7 +210,7 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
   const lookup = new Lookup({ kad, self, peerStore, crypto, clock, connected, isAllowed }, { kBucketSize, alpha, disjointPaths })
   const host = new Libp2pHost(
     { clock, random, logger: log, libp2p: libp2p as unknown as Libp2p, datastore, peers: memoryOfPeers },
-    { bootstrap: bootstrapPeers, isPublic },
+    { bootstrap: bootstrapPeers, isPublic, bucketSize: kBucketSize },
     (addresses, signal) => new KademliaDht({ kad, peer: self, peerStore, datastore, lookup, crypto, clock, signal, addresses })
   )
   onLan = (peer, addrs) => host.discovered(peer, addrs)

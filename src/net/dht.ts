@@ -70,6 +70,12 @@ export class KademliaDht implements Dht {
     )
   }
 
+  async neighbours(options: { signal?: AbortSignal } = {}): Promise<FoundPeer[]> {
+    const { peer, kad } = this.#c
+    const found = await this.closestPeers(peer.toMultihash().bytes, { ...options, countMax: kad.k + 1 })
+    return found.filter((one) => one.peer !== peer.toString())
+  }
+
   async #known(id: PeerId): Promise<string[]> {
     try {
       return (await this.#c.peerStore.get(id)).addresses.map(({ multiaddr }) => withoutPeer(multiaddr.toString()))

@@ -46,6 +46,8 @@ export interface Host {
 export interface Dht {
   /** The peers closest to `key` that the network knows, nearest first, ourselves included where we belong. */
   closestPeers(key: Uint8Array, options?: { signal?: AbortSignal; countMax?: number }): Promise<FoundPeer[]>
+  /** The peers closest to ourselves that the network knows, nearest first. The look-up itself makes us known to them and fills our table. */
+  neighbours(options?: { signal?: AbortSignal }): Promise<FoundPeer[]>
   /** Stores at the closest peers; tells how many took it. Our own copy goes through the same rules. */
   put(key: Uint8Array, value: Uint8Array, options?: { signal?: AbortSignal }): Promise<{ stored: number; asked: number; known: number }>
   /** Asks the closest peers one by one; yields each distinct value that passes the validator, as it comes. */

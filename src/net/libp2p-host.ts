@@ -13,6 +13,7 @@ import { connectionInfo, Libp2pByteStream } from './libp2p-stream.ts'
 import { byTransport, isPublicAddr, withoutPeer } from './multiaddrs.ts'
 import type { PeerMemory } from './peer-memory.ts'
 import { Rejoin } from './rejoin.ts'
+import { TableCare } from './table-care.ts'
 
 /** stop() leaves what has not ended after this time. */
 const STOP_TIMEOUT_MS = 4_500
@@ -39,6 +40,8 @@ export interface Libp2pHostComponents {
 export interface Libp2pHostInit {
   bootstrap: readonly { peer: string; addrs: readonly string[] }[]
   isPublic: boolean
+  /** peers that a key has */
+  bucketSize: number
 }
 
 interface Opened {
@@ -54,6 +57,7 @@ export class Libp2pHost implements Host {
   readonly #init: Libp2pHostInit
   readonly #stopped = new AbortController()
   readonly #rejoin: Rejoin
+  readonly #tableCare: TableCare
   readonly #peerListeners = new Set<(event: { kind: 'connect' | 'disconnect'; peer: string }) => void>()
   readonly #addressListeners = new Set<() => void>()
   #addressesTold = ''
@@ -76,6 +80,12 @@ export class Libp2pHost implements Host {
         const scope = this.#scope(undefined, OPEN_TIMEOUT_MS)
         await this.#dial(target, scope.signal, false).finally(() => scope.release())
       }
+    })
+    this.#tableCare = new TableCare(components, {
+      size: () => this.dht.routingTableSize(),
+      enough: 2 * init.bucketSize,
+      lookUpSelf: (signal) => this.dht.neighbours({ signal }),
+      lookUp: (key, signal) => this.dht.closestPeers(key, { signal })
     })
     const { libp2p } = components
     libp2p.addEventListener('peer:connect', (event) => this.#onConnect(event.detail))
@@ -264,6 +274,7 @@ export class Libp2pHost implements Host {
   async #stop(): Promise<void> {
     const { libp2p, clock, logger } = this.#c
     this.#rejoin.stop()
+    this.#tableCare.stop()
     this.#cancelSweep?.()
     this.#stopped.abort(new RookeryError('HOST_STOPPED', 'the node stops', { kind: 'unavailable' }))
     const gaveUp = Promise.withResolvers<'late'>()
@@ -322,6 +333,8 @@ export class Libp2pHost implements Host {
 
   #onConnect(id: PeerId): void {
     const peer = id.toString()
+    this.#rejoin.connected()
+    this.#tableCare.peerArrived()
     this.#tell({ kind: 'connect', peer })
     void this.#remember(id).catch((error: unknown) => this.#c.logger.debug({ peer, error: String(error) }, 'a peer was not remembered'))
   }

@@ -29,6 +29,7 @@ export class Rejoin {
   #delayMs = DELAY_FIRST_MS
   #stopped = false
   #running = false
+  #isToldAlone = false
   readonly #warned = new Set<string>()
 
   constructor(components: RejoinComponents, init: RejoinInit) {
@@ -45,6 +46,25 @@ export class Rejoin {
   isolated(): void {
     this.#delayMs = DELAY_FIRST_MS
     this.#schedule()
+  }
+
+  /** A peer is there. */
+  connected(): void {
+    if (!this.#isToldAlone) return
+    this.#isToldAlone = false
+    this.#c.logger.info({}, 'a peer is there: no longer alone')
+  }
+
+  #tellAlone(): void {
+    if (this.#isToldAlone || this.#stopped) return
+    this.#isToldAlone = true
+    const tried = this.#init.candidates().length
+    this.#c.logger.info(
+      { tried },
+      tried === 0
+        ? 'no peer, and none is known to call: waiting for one that calls or shows on this link; what is announced waits'
+        : 'no peer answers: trying again until one does; what is announced waits'
+    )
   }
 
   stop(): void {
@@ -75,8 +95,10 @@ export class Rejoin {
     } finally {
       this.#running = false
     }
-    if (this.#init.connected() === 0) this.#schedule()
-    else this.#delayMs = DELAY_FIRST_MS
+    if (this.#init.connected() === 0) {
+      this.#tellAlone()
+      this.#schedule()
+    } else this.#delayMs = DELAY_FIRST_MS
   }
 
   async #try(candidate: { peer: string; addrs: readonly string[]; origin: string }): Promise<void> {

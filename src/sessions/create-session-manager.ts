@@ -185,7 +185,7 @@ class Sessions implements RunningSessionManager {
   async dismiss(isRefused: (remote: Eid) => boolean): Promise<void> {
     for (const entry of [...this.#m.index.entries()]) {
       if (!isRefused(entry.remote)) continue
-      const session = await this.#shelf.hold(entry)
+      const session = await this.#shelf.take(entry)
       session?.abort('policy')
     }
   }
@@ -197,7 +197,9 @@ class Sessions implements RunningSessionManager {
       this.#m.index.add(session.record, pair, session)
       if (before !== undefined) void this.#supersede(before)
     }
-    this.#recovery.reconnects.forget(session.id)
+    const entry = this.#m.index.byId(session.id)
+    if (entry !== undefined) entry.peer = epoch.peer
+    this.#recovery.reconnects.connected(session.id)
     const { local, record } = session
     if (!equals(record.local, local.eid)) {
       session.sendRotations(this.#m.own.certificatesSince(local, record.local), this.#m.own.eidsSince(local, record.local))
@@ -207,7 +209,7 @@ class Sessions implements RunningSessionManager {
 
   /** The peer no longer has it, and a new session of the same two takes its place. */
   async #supersede(entry: IndexEntry): Promise<void> {
-    const session = await this.#shelf.hold(entry)
+    const session = await this.#shelf.take(entry)
     session?.abort('superseded')
   }
 

@@ -159,6 +159,19 @@ export class DurableSession implements Session, EpochOwner {
     return this.#s.journal.length > 0 || this.#outbox.hasPending
   }
 
+  /** Somebody waits for what was sent in it: not only certificates of ours are under way. */
+  get isAwaited(): boolean {
+    if (this.#outbox.hasPending) return true
+    for (const { item } of this.#s.journal.entries) if (item.kind !== ITEM_KINDS.rotation) return true
+    return false
+  }
+
+  /** Nothing was ever sent in it, either way: who dissolves it loses nothing. */
+  get isUnused(): boolean {
+    const { journal, ledger } = this.#s
+    return journal.tx.seq === 0n && !this.hasUnacked && ledger.isUntouched
+  }
+
   /** Wall time at which the oldest unacknowledged transaction was journaled. */
   get oldestUnackedAtMs(): number | undefined {
     for (const { item } of this.#s.journal.entries) return item.tag.atMs
@@ -413,6 +426,10 @@ export class DurableSession implements Session, EpochOwner {
 
   deliver(epoch: LiveSession, effect: DeliverEffect): void {
     this.#inbox.deliver(epoch, effect)
+  }
+
+  room(channel: number | undefined): Promise<void> | undefined {
+    return this.#inbox.room(channel)
   }
 
   snapshot(epoch: LiveSession, effect: SnapshotEffect): void {

@@ -9,6 +9,7 @@ import type { LocalAgent } from '../identity/agent.ts'
 import type { ByteStream } from '../net/byte-stream.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
+import type { FrameRoom } from './large-frames.ts'
 import type { LiveSession } from './live-session.ts'
 import type { JournalTag } from './session-store.ts'
 
@@ -31,6 +32,8 @@ export interface EpochOwner {
   /** both READYs are there; nothing was handed over yet */
   ready(epoch: LiveSession, facts: ReadyFacts): void
   deliver(epoch: LiveSession, effect: DeliverEffect): void
+  /** undefined, or resolves when a stream may be read on that carries the channel; undefined: one that has not said yet */
+  room(channel: number | undefined): Promise<void> | undefined
   snapshot(epoch: LiveSession, effect: SnapshotEffect): void
   acked(items: readonly Outgoing<ItemTag>[]): void
   /** the peer's windows or acknowledgments may have moved */
@@ -61,6 +64,8 @@ export interface LiveSessionInit {
   contract?: ContractMeter | undefined
   /** the stream that carried the handshake */
   stream: ByteStream
+  /** bounds how many large frames are read at once; absent: nothing does */
+  frames?: FrameRoom | undefined
   /** opens another stream to the same peer */
   openStream: () => Promise<ByteStream>
   /** when INIT was sent or received, monotonic */

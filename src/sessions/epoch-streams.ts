@@ -3,6 +3,7 @@ import { CONTROL_CHANNEL, HANDSHAKE_STREAM } from '../../protocol/session/stream
 import type { ByteStream } from '../net/byte-stream.ts'
 import { FrameReader } from './frame-reader.ts'
 import { Lane, type LaneFrame } from './lane.ts'
+import type { FrameRoom } from './large-frames.ts'
 
 export interface EpochStreamsInit {
   /** the stream that carried the handshake */
@@ -11,6 +12,10 @@ export interface EpochStreamsInit {
   open: () => Promise<ByteStream>
   isOver: () => boolean
   nextFrame: (channel: number) => LaneFrame | undefined
+  /** bounds how many large frames are read at once; absent: nothing does */
+  frames: FrameRoom | undefined
+  /** undefined, or resolves when a stream may be read on: handlers still have what came in earlier epochs */
+  room: (stream: number) => Promise<unknown> | undefined
   /** one whole frame came; `stream`: its number, {@link HANDSHAKE_STREAM} for the control stream */
   take: (stream: number, frame: Uint8Array) => void
   failed: (stream: ByteStream | undefined, error: unknown) => void
@@ -113,12 +118,23 @@ export class EpochStreams {
   }
 
   async #read(stream: ByteStream, number: number, first: Uint8Array | undefined): Promise<void> {
+    const frames = new FrameReader(stream, this.#init.frames)
     try {
-      if (first !== undefined) this.#init.take(number, first)
-      const frames = new FrameReader(stream)
-      while (this.#streams.has(stream)) this.#init.take(number, await frames.next())
+      let frame = first
+      while (this.#streams.has(stream)) {
+        const room = number === HANDSHAKE_STREAM ? undefined : this.#init.room(number)
+        if (room !== undefined) {
+          frames.done()
+          await room
+        }
+        frame ??= await frames.next()
+        this.#init.take(number, frame)
+        frame = undefined
+      }
     } catch (error) {
       this.#init.failed(stream, error)
+    } finally {
+      frames.done()
     }
   }
 

@@ -72,6 +72,7 @@ export class Epochs {
       carried: () => session.carried(),
       owner: session,
       contract: session.contract,
+      frames: this.#m.largeFrames.of(peer),
       openStream: () => this.#openStream(peer),
       ...(times === undefined ? {} : { times })
     })

@@ -1,10 +1,18 @@
 import { HEADER_BYTES, type Header, headerOf } from '../../protocol/session/header.ts'
 import type { ByteStream } from '../net/byte-stream.ts'
+import type { FrameRoom } from './large-frames.ts'
+import { withSignal } from './with-signal.ts'
 
 /** A frame up to this size is read into a buffer that the next one reuses; a larger one gets its own. */
 const KEPT_BYTES_MAX = 66_560
 /** A stream of small frames holds no more than this. */
 const KEPT_BYTES_MIN = 512
+
+export interface ReadFrameOptions {
+  signal?: AbortSignal
+  /** looks at a header before anything of its body is read; throws what ends the reading, or says when it may go on */
+  admit?: (header: Header) => Promise<void> | undefined
+}
 
 /**
  * The frames of one stream, one at a time. A header is checked (version, type, flags, length) before any of its body is read.
@@ -12,19 +20,36 @@ const KEPT_BYTES_MIN = 512
  */
 export class FrameReader {
   readonly #stream: ByteStream
+  readonly #room: FrameRoom | undefined
   #buffer = new Uint8Array(KEPT_BYTES_MIN)
+  #release: (() => void) | undefined
 
-  constructor(stream: ByteStream) {
+  /** @param room - bounds how many large frames are read at once; absent: nothing does */
+  constructor(stream: ByteStream, room?: FrameRoom) {
     this.#stream = stream
+    this.#room = room
   }
 
-  /** @throws ProtocolError those of `headerOf`; RookeryError `STREAM_ENDED`, `STREAM_RESET`; or the signal's reason */
-  async next(options: { signal?: AbortSignal } = {}): Promise<Uint8Array> {
+  /** @throws ProtocolError those of `headerOf`; RookeryError `STREAM_ENDED`, `STREAM_RESET`; what `admit` throws; or the signal's reason */
+  async next({ signal, admit }: ReadFrameOptions = {}): Promise<Uint8Array> {
+    this.done()
+    const options = signal === undefined ? {} : { signal }
     const head = this.#buffer.subarray(0, HEADER_BYTES)
     await this.#stream.readInto(head, options)
-    const frame = this.#roomFor(HEADER_BYTES + headerOf(head).bodyBytes)
+    const header = headerOf(head)
+    const admitted = admit?.(header)
+    if (admitted !== undefined) await withSignal(admitted, signal)
+    const frameBytes = HEADER_BYTES + header.bodyBytes
+    if (frameBytes > KEPT_BYTES_MAX) this.#release = await this.#room?.enter(options)
+    const frame = this.#roomFor(frameBytes)
     await this.#stream.readInto(frame.subarray(HEADER_BYTES), options)
     return frame
+  }
+
+  /** The last frame is done with, or will never come. */
+  done(): void {
+    this.#release?.()
+    this.#release = undefined
   }
 
   /** @returns room for the whole frame, its header in place */
@@ -41,8 +66,13 @@ export class FrameReader {
 /** One frame of a stream that may have no other. The bytes are the caller's. */
 export async function readSessionFrame(
   stream: ByteStream,
-  options: { signal?: AbortSignal } = {}
+  options: ReadFrameOptions & { room?: FrameRoom } = {}
 ): Promise<{ frame: Uint8Array; header: Header }> {
-  const frame = await new FrameReader(stream).next(options)
-  return { frame, header: headerOf(frame.subarray(0, HEADER_BYTES)) }
+  const reader = new FrameReader(stream, options.room)
+  try {
+    const frame = await reader.next(options)
+    return { frame, header: headerOf(frame.subarray(0, HEADER_BYTES)) }
+  } finally {
+    reader.done()
+  }
 }

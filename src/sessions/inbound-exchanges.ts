@@ -7,7 +7,7 @@ import { type CookiePair, cookiePairHex } from '../../protocol/session/cookie.ts
 import { type OwnExchange, settleCrossing } from '../../protocol/session/crossing.ts'
 import { type Established, wipeEstablished } from '../../protocol/session/established.ts'
 import { FLAG } from '../../protocol/session/flags.ts'
-import { FRAME, type Header } from '../../protocol/session/header.ts'
+import { FRAME, HEADER_BYTES, type Header, headerOf } from '../../protocol/session/header.ts'
 import { type Caller, type Load, type PolicyVerdict, Responder } from '../../protocol/session/responder.ts'
 import { decodeSfc } from '../../protocol/session/sfc.ts'
 import { SessionStream } from '../../protocol/session/stream.ts'
@@ -22,12 +22,14 @@ import { HandshakeBudget } from './handshake-budget.ts'
 import type { LiveSession } from './live-session.ts'
 import type { ManagerState } from './manager-state.ts'
 import type { Openings } from './openings.ts'
-import { peerIds } from './peer-bytes.ts'
+import { peerIds, peerText } from './peer-bytes.ts'
 import type { Reconnects } from './reconnects.ts'
 import type { SessionShelf } from './session-shelf.ts'
 
 /** The first frame of a stream is due within this. */
 export const FIRST_FRAME_MS = 10_000
+/** From this share of what callers may have on disk on, sessions that hold nothing are dissolved. */
+const MAKE_ROOM_AT = 0.95
 
 export interface InboundParts {
   shelf: SessionShelf
@@ -117,7 +119,7 @@ export class InboundExchanges {
     return waitSeconds > 0 ? { state: 'busy', waitSeconds } : { state: 'free' }
   }
 
-  #judge({ localEid, remoteEid, flags, resumeId, sfc }: Caller, nowMs: number): PolicyVerdict<TeardownReason> {
+  #judge({ localEid, remoteEid, flags, resumeId, sfc, peerId, negSentMs }: Caller, nowMs: number): PolicyVerdict<TeardownReason> {
     const local = this.#m.own.agentOf(localEid)
     if (local === undefined) return { kind: 'refuse', reason: 'policy' }
     const isCurrent = equals(local.eid, localEid)
@@ -148,14 +150,22 @@ export class InboundExchanges {
     const live = other?.loaded?.epoch
     const isOfTheSame = live !== undefined && equals(live.established.remoteEid, remoteEid) && equals(live.established.localEid, localEid)
     const own = opening?.exchange ?? (isOfTheSame && live.role === 'initiator' ? exchangeOf(live) : undefined)
-    const crossing = settleCrossing({ localEid, remoteEid, incoming: { resumeId, flags }, own, nowMs })
+    const crossing = settleCrossing({ localEid, remoteEid, incoming: { resumeId, flags, negSentMs }, own, nowMs })
     if (crossing === 'refuse') return { kind: 'refuse', reason: 'superseded' }
-    if (live === undefined && this.#m.byCookies.size >= this.#m.sessionsMax) return { kind: 'refuse', reason: 'capacity' }
-    if (resumeId === undefined && this.#m.index.byPair(pair) === undefined && this.#m.index.size >= this.#m.storedMax) {
+    if (live === undefined && (this.#m.byCookies.size >= this.#m.sessionsMax || this.#m.isPeerFull(peerText(peerId)))) {
+      return { kind: 'refuse', reason: 'capacity' }
+    }
+    if (resumeId === undefined && this.#m.index.byPair(pair) === undefined && !this.#hasRoomOnDisk(peerText(peerId))) {
       return { kind: 'refuse', reason: 'capacity' }
     }
     if (crossing === 'yield') opening?.yield()
     return { kind: 'accept' }
+  }
+
+  #hasRoomOnDisk(peer: string): boolean {
+    const { index, storedMax } = this.#m
+    if (index.size >= storedMax * MAKE_ROOM_AT) this.#parts.shelf.makeRoom()
+    return index.size < storedMax && !this.#m.isPeerStoredFull(peer)
   }
 
   /** One inbound stream: a handshake, or a further channel of a session that its first frame names. */
@@ -169,7 +179,11 @@ export class InboundExchanges {
     const deadline = new Deadline(clock, this.#m.stopping.signal)
     try {
       deadline.set(clock.monotonicMs() + FIRST_FRAME_MS, late())
-      const { frame, header } = await readSessionFrame(stream, { signal: deadline.signal })
+      const { frame, header } = await readSessionFrame(stream, {
+        signal: deadline.signal,
+        admit: (header) => this.#admit(stream, header),
+        room: this.#m.largeFrames.of(stream.connection.peer)
+      })
       if (header.type === FRAME.DATA_STREAM) this.#adopt(stream, header, frame)
       else await this.#respond(stream, frame, entry.guard, deadline)
     } catch (error) {
@@ -184,12 +198,25 @@ export class InboundExchanges {
     }
   }
 
-  #adopt(stream: ByteStream, { iCookie, rCookie }: Header, frame: Uint8Array): void {
-    const session = this.#m.byCookies.get(cookiePairHex({ i: iCookie, r: rCookie }))
-    if (session === undefined || session.peer !== stream.connection.peer) {
-      stream.reset(new ProtocolError('COOKIE_MISMATCH', 'no session of this peer has these cookies'))
-      return
+  /** Only a session's own peer may make us read more than a handshake's few bytes, and only once its READY is there. */
+  #admit(stream: ByteStream, header: Header): Promise<void> | undefined {
+    if (header.type === FRAME.TEARDOWN || header.type === FRAME.REVOCATION_PUBLISH) {
+      throw new ProtocolError('OUT_OF_ORDER', 'the first frame of a stream ends no session')
     }
+    if (header.type !== FRAME.DATA_STREAM) return undefined
+    const session = this.#sessionOf(stream, header)
+    if (session === undefined) throw noSession()
+    return session.readyAtMs === undefined ? session.ready : undefined
+  }
+
+  #sessionOf(stream: ByteStream, { iCookie, rCookie }: Header): LiveSession | undefined {
+    const session = this.#m.byCookies.get(cookiePairHex({ i: iCookie, r: rCookie }))
+    return session?.peer === stream.connection.peer ? session : undefined
+  }
+
+  #adopt(stream: ByteStream, header: Header, frame: Uint8Array): void {
+    const session = this.#sessionOf(stream, header)
+    if (session === undefined) throw noSession()
     session.adopt(stream, frame)
   }
 
@@ -203,10 +230,12 @@ export class InboundExchanges {
     }
     const startedMs = clock.monotonicMs()
     let frame = first
+    let negSentMs: number | undefined
     for (let roundTrips = 1; ; roundTrips++) {
-      const step = this.#responder.receive(frame, connection, clock.monotonicMs())
+      const step = this.#responder.receive(frame, { ...connection, negSentMs }, clock.monotonicMs())
       switch (step.kind) {
         case 'send':
+          negSentMs = isRetry(step.frame) ? undefined : clock.monotonicMs()
           await stream.write(step.frame, { signal })
           deadline.set(step.answerByMs, late())
           frame = (await readSessionFrame(stream, { signal })).frame
@@ -285,6 +314,15 @@ async function turnAway(stream: ByteStream, error: unknown): Promise<void> {
 function exchangeOf({ established, readyAtMs }: LiveSession): OwnExchange {
   const { flags, sid } = established
   return { resumeId: (flags & FLAG.RESUME) === 0 ? undefined : sid, flags, readyAtMs }
+}
+
+function isRetry(neg: Uint8Array): boolean {
+  return (headerOf(neg.subarray(0, HEADER_BYTES)).flags & FLAG.RETRY) !== 0
+}
+
+/** Not a word in answer: the stream is reset. */
+function noSession(): Error {
+  return new Error('no session of this peer has these cookies')
 }
 
 function late(): ProtocolError {

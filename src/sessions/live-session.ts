@@ -79,6 +79,11 @@ export class LiveSession {
       open: init.openStream,
       isOver: () => this.#end !== undefined,
       nextFrame: (channel) => this.#nextFrame(channel),
+      frames: init.frames,
+      room: (stream) => {
+        const room = init.owner.room(this.#core.channelOf(stream))
+        return room === undefined ? undefined : Promise.race([room, this.closed])
+      },
       take: (stream, frame) => this.#take(stream, frame),
       failed: (stream, error) => this.#streamFailed(stream, error),
       controlFailed: (error) => {

@@ -109,8 +109,8 @@ export class Openings {
 
   /** @throws RookeryError `SESSION_BUSY` above what this node holds */
   start(pair: PairKey, from: LocalAgent, to: Eid, address: PeerAddress, held?: DurableSession, wants: Wants = NOTHING): Opening {
-    if (this.#m.byCookies.size + this.#open.size >= this.#m.sessionsMax) throw this.#full()
-    if (held === undefined && this.#m.index.size >= this.#m.storedMax) throw this.#full()
+    if (this.#m.byCookies.size + this.#open.size >= this.#m.sessionsMaxOwn) throw this.#full()
+    if (held === undefined && this.#m.index.size >= this.#m.storedMaxOwn) throw this.#full()
     const resume = held === undefined ? undefined : purposeOf(held)
     const deadline = new Deadline(this.#m.components.clock, this.#m.stopping.signal)
     const given = Promise.withResolvers<'gave-way'>()

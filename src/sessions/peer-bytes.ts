@@ -7,6 +7,10 @@ export function peerBytes(peer: string): Uint8Array {
   return base58btc.baseDecode(peer)
 }
 
+export function peerText(peer: Uint8Array): string {
+  return base58btc.baseEncode(peer)
+}
+
 /** Both ends of a connection, by their part in a handshake. */
 export function peerIds(self: string, connection: ConnectionInfo, role: 'initiator' | 'responder'): PeerIds {
   const [own, other] = [peerBytes(self), peerBytes(connection.peer)]

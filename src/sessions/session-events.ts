@@ -26,11 +26,11 @@ export class SessionEvents {
   }
 
   tell(event: SessionEvent): void {
-    this.#recent.push(event)
+    this.#recent.push(withoutContent(event))
     if (this.#recent.length > EVENTS_MAX) this.#recent.shift()
     const { kind } = event
     const facts = { session: event.session.id, remote: event.session.remote, ...('reason' in event ? { reason: event.reason } : {}) }
-    if (kind === 'diverged' || kind === 'gap' || kind === 'outcome-unknown') this.#log.warn({ kind, ...facts }, 'a session lost something')
+    if (kind === 'diverged' || kind === 'gap') this.#log.warn({ kind, ...facts }, 'a session lost something')
     else this.#log.debug({ kind, ...facts }, 'a session changed')
     for (const listener of this.#eventListeners) {
       try {
@@ -58,4 +58,12 @@ export class SessionEvents {
       this.#log.error({ error: error instanceof Error ? error.message : String(error) }, 'a session listener failed')
     }
   }
+}
+
+/** What is kept is for people: a payload has up to 1 MiB, a snapshot 16, and 256 of them would stay for long. */
+function withoutContent(event: SessionEvent): SessionEvent {
+  if (event.kind === 'outcome-unknown') return { ...event, entry: { ...event.entry, payload: new Uint8Array(0) } }
+  if (event.kind !== 'gap' || event.bytes === undefined) return event
+  const { bytes: _, ...kept } = event
+  return kept
 }

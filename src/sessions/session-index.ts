@@ -24,6 +24,12 @@ export interface IndexEntry {
   /** wall time at which its contract ends */
   readonly expiresAtMs: number | undefined
   activeAtMs: number
+  /** PeerId under which it was reached last */
+  peer: string
+  /** who opened it; `peer`: not one of ours */
+  readonly openedBy: 'local' | 'peer'
+  /** it is known that something was sent in it, either way */
+  isUsed: boolean
   loaded: DurableSession | undefined
   /** a parked session that an application may still hold */
   parked: WeakRef<DurableSession> | undefined
@@ -39,7 +45,8 @@ export class SessionIndex {
     return this.#byId.size
   }
 
-  add({ sid, local, remote, flags, sfc, openedAtMs, activeAtMs }: SessionRecord, pair: PairKey, loaded?: DurableSession): IndexEntry {
+  add(record: SessionRecord, pair: PairKey, loaded?: DurableSession): IndexEntry {
+    const { sid, local, remote, direction, flags, sfc, openedAtMs, activeAtMs, address, tx, rx } = record
     const id = toHex(sid)
     const expiresAtMs = sfc === undefined ? undefined : openedAtMs + decodeSfc(sfc).sessionSecondsMax * 1_000
     const entry: IndexEntry = {
@@ -51,6 +58,9 @@ export class SessionIndex {
       sfc,
       expiresAtMs,
       activeAtMs,
+      peer: address.peer,
+      openedBy: direction === 0 ? 'local' : 'peer',
+      isUsed: tx.seq > 0n || rx.seq > 0n,
       loaded,
       parked: undefined,
       loading: undefined

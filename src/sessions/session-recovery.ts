@@ -27,7 +27,11 @@ export class SessionRecovery {
     this.#openings = openings
     this.reconnects = new Reconnects(
       { clock, random },
-      { msMax: state.init.reconnectMsMax ?? 60_000, attempt: (id, failures) => this.#resume(id, failures) }
+      {
+        msMax: state.init.reconnectMsMax ?? 60_000,
+        peerOf: (id) => state.index.byId(id)?.peer ?? id,
+        attempt: (id, failures) => this.#resume(id, failures)
+      }
     )
   }
 

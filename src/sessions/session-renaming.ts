@@ -34,11 +34,13 @@ export class SessionRenaming {
     }
     for (const entry of [...this.#m.index.entries()]) {
       if (this.#m.own.agentOf(entry.local) !== agent || equals(entry.local, agent.eid)) continue
+      const wasParked = entry.loaded === undefined
       const session = await this.#parts.shelf.hold(entry)
       if (session === undefined) continue
       const known = session.record.local
       session.sendRotations(this.#m.own.certificatesSince(agent, known), this.#m.own.eidsSince(agent, known))
       await session.journaled()
+      if (wasParked) await this.#parts.shelf.letGo(entry, session)
     }
   }
 

@@ -9,6 +9,8 @@ import type { SessionRecord } from './session-record.ts'
 
 const PARK_CHECK_MS = 60_000
 const DISSOLVE_CHECK_MS = 3_600_000
+/** What of `storedMax` is in use once room was made. */
+const ROOM_MADE = 0.9
 
 /** Whom a session tells: the manager. */
 export type SessionHooks = Pick<
@@ -22,6 +24,7 @@ export class SessionShelf {
   readonly #hooks: SessionHooks
   readonly #onParked: (id: string) => void
   #cancelUpkeep: (() => void) | undefined
+  #making: Promise<void> | undefined
 
   constructor(state: ManagerState, hooks: SessionHooks, onParked: (id: string) => void) {
     this.#m = state
@@ -91,6 +94,44 @@ export class SessionShelf {
     return new DurableSession(held === undefined ? parts : { ...parts, held }, first)
   }
 
+  /**
+   * A session that is to be ended at once: as {@link hold} gives it, but the application is not told of one that only the disk holds just to hear of
+   * its end.
+   */
+  async take(entry: IndexEntry): Promise<DurableSession | undefined> {
+    const session = (await entry.loading) ?? (await this.read(entry))
+    if (session === undefined || this.#m.index.byId(entry.id) !== entry) return undefined
+    entry.loaded ??= session
+    return entry.loaded
+  }
+
+  /**
+   * The disk's share for callers is full, or soon will be: sessions that they opened and in which nothing was ever sent are dissolved, those
+   * without a connection and the longest unused first, until a tenth is free again. Nobody loses anything by it.
+   */
+  makeRoom(): void {
+    this.#making ??= this.#dissolveEmpty()
+      .catch((error: unknown) => this.#m.log.warn({ err: error }, 'sessions that hold nothing could not be dissolved'))
+      .finally(() => {
+        this.#making = undefined
+      })
+  }
+
+  async #dissolveEmpty(): Promise<void> {
+    const { index, storedMax } = this.#m
+    const entries = [...index.entries()].filter(
+      ({ openedBy, isUsed, loaded }) => openedBy === 'peer' && !isUsed && loaded?.epoch === undefined
+    )
+    entries.sort((a, b) => (a.loaded?.activeAtMs ?? a.activeAtMs) - (b.loaded?.activeAtMs ?? b.activeAtMs))
+    for (const entry of entries) {
+      if (this.#m.isStopping || index.size <= storedMax * ROOM_MADE) return
+      const session = await this.take(entry)
+      if (session === undefined || session.epoch !== undefined) continue
+      if (session.isUnused) await session.finish('capacity', undefined, undefined)
+      else entry.isUsed = true
+    }
+  }
+
   isIdle(session: DurableSession): boolean {
     return !session.hasUnacked && !session.holdsState && this.#m.components.clock.nowMs() - session.activeAtMs >= this.#m.parkAfterMs
   }
@@ -101,6 +142,17 @@ export class SessionShelf {
     entry.activeAtMs = session.activeAtMs
     entry.parked = new WeakRef(session)
     await session.release(new Error('the session was idle and is parked'))
+  }
+
+  /**
+   * A parked session was given certificates of ours: they are on disk, and it is taken up again when its turn comes. Until then it needs no memory,
+   * however many there are, unless somebody waits for an answer in it.
+   */
+  async letGo(entry: IndexEntry, session: DurableSession): Promise<void> {
+    if (entry.loaded !== session || session.epoch !== undefined || session.isAwaited) return
+    entry.loaded = undefined
+    entry.activeAtMs = session.activeAtMs
+    await session.release(new Error('the session waits for its turn'))
   }
 
   /** Begins the upkeep, which goes on until {@link stop}. */
@@ -133,7 +185,7 @@ export class SessionShelf {
       const activeAtMs = entry.loaded?.activeAtMs ?? entry.activeAtMs
       const contractIsOver = nowMs > (entry.expiresAtMs ?? Number.POSITIVE_INFINITY) + CONTRACT_GRACE_MS
       if (nowMs - activeAtMs < limitMs && !contractIsOver) continue
-      const session = await this.hold(entry)
+      const session = await this.take(entry)
       await session?.finish(contractIsOver ? 'contract' : 'expired', undefined, undefined)
     }
     await this.#m.store.sweep()

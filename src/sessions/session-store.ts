@@ -24,6 +24,8 @@ export interface JournalTag {
 
 /** Tombstones kept; the oldest goes first. */
 export const TOMBSTONES_MAX = 1_000
+/** And so many more between two times that they are counted through: whoever opens and ends sessions fills no disk. */
+const TOMBSTONES_SLACK = 128
 
 /** Sessions, their journals and receive positions in the node's one database. */
 export class SessionStore {
@@ -33,6 +35,8 @@ export class SessionStore {
   readonly #positions: Table<Position>
   readonly #totals: Table<ContractTotals>
   readonly #tombstones: Table<Tombstone>
+  /** put since the last sweep */
+  #buried = 0
 
   constructor(store: Store) {
     this.#store = store
@@ -129,6 +133,8 @@ export class SessionStore {
     const ops: WriteOp[] = [this.#records.del(id), this.#totals.del(id), this.#tombstones.put(id, tombstone)]
     for await (const key of this.#transactions.keys(within(id))) ops.push(this.#transactions.del(key))
     for await (const key of this.#positions.keys(within(id))) ops.push(this.#positions.del(key))
+    this.#buried += 1
+    if (this.#buried > TOMBSTONES_SLACK) ops.push(...(await this.#excess()))
     return ops
   }
 
@@ -144,8 +150,13 @@ export class SessionStore {
 
   /** Forgets the oldest tombstones above {@link TOMBSTONES_MAX}. */
   async sweep(): Promise<void> {
+    await this.commit(await this.#excess())
+  }
+
+  async #excess(): Promise<WriteOp[]> {
+    this.#buried = 0
     const all = await this.tombstones()
-    await this.commit(all.slice(0, Math.max(0, all.length - TOMBSTONES_MAX)).map(({ id }) => this.#tombstones.del(id)))
+    return all.slice(0, Math.max(0, all.length - TOMBSTONES_MAX)).map(({ id }) => this.#tombstones.del(id))
   }
 }
 

@@ -54,19 +54,21 @@ export async function createLocators(
   init: { network?: NetworkKind } = {}
 ): Promise<Locators & { idle(): Promise<void> }> {
   const logger = components.logger.child('locators')
-  const locators = new NodeLocators({ ...components, logger, refresher: new Refresher({ ...components, logger }) }, init.network ?? 'lan')
+  const cache = await LocatorCache.open(components.store, logger)
+  const refresher = new Refresher({ ...components, logger })
+  const locators = new NodeLocators({ ...components, logger, refresher, cache }, init.network ?? 'lan')
   await locators.resume()
   return locators
 }
 
 class NodeLocators implements Locators {
-  readonly #c: LocatorsComponents & { refresher: Refresher }
+  readonly #c: LocatorsComponents & { refresher: Refresher; cache: LocatorCache }
   readonly #network: NetworkKind
   readonly #sequences: SequenceBook
   readonly #table: Table<Uint8Array>
   /** what our own agents published last; as many as there are agents */
   readonly #own = new Map<EidHex, LocatorRecord>()
-  readonly #cache = new LocatorCache()
+  readonly #cache: LocatorCache
   /** the highest generation of ours found in the network; asked once in a run */
   readonly #seen = new Map<EidHex, number>()
   readonly #locks = new KeyedLock()
@@ -75,8 +77,9 @@ class NodeLocators implements Locators {
   #cancelSettle: (() => void) | undefined
   #publishedAddrsAtMs = Number.NEGATIVE_INFINITY
 
-  constructor(components: LocatorsComponents & { refresher: Refresher }, network: NetworkKind) {
+  constructor(components: LocatorsComponents & { refresher: Refresher; cache: LocatorCache }, network: NetworkKind) {
     this.#c = components
+    this.#cache = components.cache
     this.#network = network
     this.#sequences = new SequenceBook(components.store, components.clock)
     this.#table = components.store.table('own-locators', bytesCodec)
@@ -154,7 +157,7 @@ class NodeLocators implements Locators {
     for await (const record of dhtRecords({ dht: host.dht, crypto, clock }, locatorKey(eid), signal)) {
       if (record.kind !== 'locator') continue
       this.#c.evidence?.onLocator(record)
-      const verdict = this.#cache.offer(record, clock.nowMs())
+      const verdict = await this.#cache.offer(record, clock.nowMs())
       if (verdict === 'equivocation') {
         const held = this.#cache.get(eid)?.record.bytes
         if (held !== undefined) this.#c.evidence?.onEquivocation({ target: eid, kind: 'locator', a: held, b: record.bytes })

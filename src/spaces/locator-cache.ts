@@ -1,10 +1,12 @@
 import { equals } from '../../protocol/bytes.ts'
 import { type Eid, type EidHex, eidHex } from '../../protocol/identity/eid.ts'
-import { recordExpiresAtMs } from '../../protocol/records/envelope.ts'
-import { type LocatorRecord, selectLocator } from '../../protocol/records/locator.ts'
+import { decodeRecord, recordExpiresAtMs } from '../../protocol/records/envelope.ts'
+import { type LocatorRecord, locatorType, selectLocator } from '../../protocol/records/locator.ts'
+import type { Logger } from '../platform/logger.ts'
+import { cborCodec, type Store, type Table, type WriteOp } from '../store/store.ts'
 
-/** Agents whose locators are remembered; the one asked for longest ago goes first. */
-const LOCATORS_MAX = 10_000
+/** Agents whose locators are remembered, on disk too; the one asked for longest ago goes first. */
+export const LOCATORS_MAX = 10_000
 
 interface Remembered {
   record: LocatorRecord
@@ -12,31 +14,86 @@ interface Remembered {
   equivocated: boolean
 }
 
-/** The newest locator ever seen of each agent: an older one is never accepted after it, and `gone` stays gone. */
+/** r: record, s: when it was seen, Unix ms, q: whether another one of its generation was seen */
+type Row = { r: Uint8Array; s: number; q: boolean }
+
+/**
+ * The newest locator ever seen of each agent: an older one is never accepted after it, not by a later run either, and `gone` stays gone.
+ */
 export class LocatorCache {
+  readonly #store: Store
+  readonly #logger: Logger
+  readonly #table: Table<Row>
+  readonly #max: number
   readonly #byEid = new Map<EidHex, Remembered>()
 
-  /** Takes the record unless a newer one is known. Two different ones of one generation are told, and the first stays. */
-  offer(record: LocatorRecord, nowMs: number): 'newer' | 'known' | 'older' | 'equivocation' {
+  private constructor(store: Store, logger: Logger, max: number) {
+    this.#store = store
+    this.#logger = logger
+    this.#table = store.table('seen-locators', cborCodec<Row>())
+    this.#max = max
+  }
+
+  static async open(store: Store, logger: Logger, max = LOCATORS_MAX): Promise<LocatorCache> {
+    const cache = new LocatorCache(store, logger, max)
+    const rows: [EidHex, Remembered][] = []
+    for await (const [name, { r, s, q }] of cache.#table.entries({ limit: 2 * max })) {
+      rows.push([name as EidHex, { record: decodeRecord(locatorType, r), seenAtMs: s, equivocated: q }])
+    }
+    rows.sort((a, b) => a[1].seenAtMs - b[1].seenAtMs)
+    for (const [name, remembered] of rows) cache.#byEid.set(name, remembered)
+    await store.commit(cache.#makeRoom(0))
+    return cache
+  }
+
+  get size(): number {
+    return this.#byEid.size
+  }
+
+  /**
+   * Takes the record unless a newer one is known; on disk when this resolves, unless the disk refuses, which is logged. Two different ones of one
+   * generation are told, and the first stays.
+   */
+  async offer(record: LocatorRecord, nowMs: number): Promise<'newer' | 'known' | 'older' | 'equivocation'> {
     const name = eidHex(record.payload.eid)
     const held = this.#byEid.get(name)
     if (held === undefined) {
-      if (this.#byEid.size >= LOCATORS_MAX) this.#byEid.delete(this.#byEid.keys().next().value as EidHex)
-      this.#byEid.set(name, { record, seenAtMs: nowMs, equivocated: false })
+      const ops = this.#makeRoom(1)
+      await this.#keep(name, { record, seenAtMs: nowMs, equivocated: false }, ops)
       return 'newer'
     }
     const { winner, reason } = selectLocator(held.record, record)
     if (winner === 'offered') {
-      this.#byEid.set(name, { record, seenAtMs: nowMs, equivocated: held.equivocated })
+      await this.#keep(name, { record, seenAtMs: nowMs, equivocated: held.equivocated })
       return 'newer'
     }
     if (reason === 'equivocation') {
-      held.equivocated = true
+      if (!held.equivocated) await this.#keep(name, { ...held, equivocated: true })
       return 'equivocation'
     }
     if (!equals(held.record.bytes, record.bytes)) return 'older'
     held.seenAtMs = nowMs
     return 'known'
+  }
+
+  async #keep(name: EidHex, { record, seenAtMs, equivocated }: Remembered, ops: readonly WriteOp[] = []): Promise<void> {
+    const bytes = Uint8Array.from(record.bytes) // what came may be a view of a larger buffer
+    this.#byEid.set(name, { record: decodeRecord(locatorType, bytes), seenAtMs, equivocated })
+    try {
+      await this.#store.commit([...ops, this.#table.put(name, { r: bytes, s: Math.floor(seenAtMs), q: equivocated })])
+    } catch (error) {
+      this.#logger.warn({ error }, 'the newest locator of an agent could not be kept on disk')
+    }
+  }
+
+  #makeRoom(places: number): WriteOp[] {
+    const ops: WriteOp[] = []
+    for (const oldest of this.#byEid.keys()) {
+      if (this.#byEid.size + places <= this.#max) break
+      this.#byEid.delete(oldest)
+      ops.push(this.#table.del(oldest))
+    }
+    return ops
   }
 
   get(eid: Eid): Remembered | undefined {

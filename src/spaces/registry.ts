@@ -5,6 +5,7 @@ import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
 import type { Store } from '../store/store.ts'
 import { createWorkSolver, type WorkSolver } from '../work/solver.ts'
+import { HandOver, type HandOverInit } from './hand-over.ts'
 import { createRegistryClient, type RegistryClient, type RegistryClientInit } from './registry-client.ts'
 import { serveRegistry } from './registry-service.ts'
 import { openRegistryStore, type RegistryStoreInit } from './registry-store.ts'
@@ -14,6 +15,8 @@ export interface RegistryStats {
   keys: number
   entries: number
   bytes: number
+  /** entries taken over from neighbours */
+  takenOver: number
   /** exchanges served, and streams that ended without an answer */
   served: number
   failed: number
@@ -24,6 +27,8 @@ export interface RegistryStats {
 /** The registry as the rest of the node uses it: the sets kept here, their service, and the client (protocol/README.md §4). */
 export interface Registry extends RegistryClient {
   stats(): RegistryStats
+  /** Takes over from neighbours what this node has become a registrar of; runs by itself when peers arrive and every ten minutes. */
+  takeOver(): Promise<void>
 }
 
 /** Opens the sets, serves them over `host`, and gives the client. */
@@ -38,7 +43,7 @@ export async function createRegistry(
     /** by default one of its own */
     solver?: Pick<WorkSolver, 'solve'>
   },
-  init: RegistryStoreInit & RegistryClientInit = {}
+  init: RegistryStoreInit & RegistryClientInit & HandOverInit = {}
 ): Promise<Registry> {
   const { dht } = components.host
   const local = await openRegistryStore(components, { closerKnown: (key, max) => dht.closerKnown(key, max), ...init })
@@ -46,10 +51,17 @@ export async function createRegistry(
   const own = components.solver === undefined ? createWorkSolver(components) : undefined
   const solver = components.solver ?? (own as WorkSolver)
   const client = createRegistryClient({ ...components, local, solver }, init)
+  const handOver = new HandOver({ ...components, client, local, logger: components.logger.child('registry') }, init)
   return {
     ...client,
-    stats: () => ({ ...local.stats(), served: service.served(), failed: service.failed() }),
+    takeOver: () => handOver.round(),
+    stats: () => ({ ...local.stats(), takenOver: handOver.taken, served: service.served(), failed: service.failed() }),
+    async idle() {
+      await handOver.idle()
+      await client.idle()
+    },
     async stop() {
+      await handOver.stop()
       await service.stop()
       await client.stop()
       await own?.stop()

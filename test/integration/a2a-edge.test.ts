@@ -3,6 +3,7 @@ import { createServer, request as httpRequest } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Role, TaskState } from '@a2a-js/sdk'
 import { afterEach, describe, expect, it } from 'vitest'
+import { cardText } from '../../src/a2a/agent-card.ts'
 import { createA2aEdge } from '../../src/a2a/edge.ts'
 import { systemRandom } from '../../src/platform/random.ts'
 import type { AgentHandler } from '../../src/tasks/handler.ts'
@@ -187,7 +188,9 @@ describe('the official client against the edge', () => {
     const client = await sdkClient(edge, BERT.did, fetchAs(ANNA))
     expect((await client.getAgentCard()).name).toBe(BERT.name)
     const raw = await post(`${edge.url}/agents/${BERT.did}`, rpc('GetExtendedAgentCard', {}), { agent: ANNA })
-    expect(raw.body.result).toEqual(await (await fetch(`${edge.url}/agents/${BERT.did}/.well-known/agent-card.json`)).json())
+    expect(JSON.parse(cardText(raw.body.result))).toEqual(
+      await (await fetch(`${edge.url}/agents/${BERT.did}/.well-known/agent-card.json`)).json()
+    )
   })
 })
 

@@ -9,7 +9,7 @@ import { keepsMessages, reachabilityAt } from '../../protocol/delivery/reachabil
 import { type EidHex, eid, eidHex, eidToDid } from '../../protocol/identity/eid.ts'
 import { agentCard, rpcUrlOf } from '../../src/a2a/agent-card.ts'
 import { bearerAuthenticator } from '../../src/a2a/bearer.ts'
-import { type A2aEdge, type A2aEdgeSettings, createA2aEdge, type RemoteAgents } from '../../src/a2a/edge.ts'
+import { type A2aEdge, type A2aEdgeComponents, type A2aEdgeSettings, createA2aEdge, type RemoteAgents } from '../../src/a2a/edge.ts'
 import { createKeepAsleep } from '../../src/a2a/keep-asleep.ts'
 import { LocalA2a } from '../../src/a2a/local-a2a.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
@@ -89,6 +89,7 @@ export interface A2aNodeInit {
   remote?: RemoteAgents
   edge?: Partial<A2aEdgeSettings>
   blockingWaitMs?: number
+  refusals?: A2aEdgeComponents['refusals']
   wrapStore?: (store: Store) => Store
   /** whether the agents' processes hold a lease; default: they do */
   attached?: () => boolean
@@ -167,7 +168,8 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
       authenticate: bearerAuthenticator({ tokens: () => init.agents.map((agent) => ({ agent, token: agent.token })), crypto: nodeCrypto }),
       crypto: nodeCrypto,
       logger: silentLogger,
-      ...(init.remote !== undefined ? { remote: init.remote } : {})
+      ...(init.remote !== undefined ? { remote: init.remote } : {}),
+      ...(init.refusals !== undefined ? { refusals: init.refusals } : {})
     },
     init.edge ?? {}
   )

@@ -60,29 +60,34 @@ export interface Answers {
 export const noAnswers = (): Answers => ({ sent: 0, neg: 0, retry: 0, close: 0, dropped: 0, failed: 0, connections: 0, failedDials: 0 })
 
 export interface FloodInit {
-  inits: number
+  /**
+   * INITs of each flood, one after the other. Whatever comes first makes a node grow once: code is compiled, the allocators of V8, of C and of the
+   * QUIC library keep the pages that a load of this size needs. So the first floods warm, with the load of those that are measured.
+   */
+  rounds: readonly number[]
   connections: number
   streams: number
-  /** INITs of a flood before the one that is measured, so that code is compiled and pools are filled */
-  warmInits: number
-  /** an honest peer opens a session this often while the flood lasts */
+  /** an honest peer opens a session this often while a flood lasts */
   honestEveryMs: number
   /** cores of target and attacker, where `taskset` is there */
   pin?: { target: number; attacker: number }
 }
 
-export interface FloodResult {
+export interface FloodRound {
   answers: Answers
   durationMs: number
   /** from nothing (a new PeerId, no connection) to a session, in ms, each while the flood lasted */
   honestMs: number[]
   honestFailed: string[]
-  /** a node that nobody has spoken to; then after the flood that warms it */
-  cold: TargetFigures
-  before: TargetFigures
   /** as the last INIT was answered, then once the attacker's connections had gone */
   during: TargetFigures
   after: TargetFigures
+}
+
+export interface FloodResult {
+  /** a node that nobody has spoken to */
+  cold: TargetFigures
+  rounds: FloodRound[]
 }
 
 /**
@@ -90,39 +95,48 @@ export interface FloodResult {
  * send on after the eighth INIT, one fifth also returns each RETRY's cookie at once, one fifth reconnects after every eight, with a new PeerId
  * every fifth time.
  */
-export async function flood(init: FloodInit): Promise<FloodResult> {
-  const target = start('./flood-target.ts', ['--expose-gc'], init.pin?.target)
-  const attacker = start('./flood-attacker.ts', [], init.pin?.attacker)
+export async function flood({ rounds, connections, streams, honestEveryMs, pin }: FloodInit): Promise<FloodResult> {
+  const target = start('./flood-target.ts', ['--expose-gc'], pin?.target)
+  const attacker = start('./flood-attacker.ts', [], pin?.attacker)
   try {
     const [[hello]] = await Promise.all([first<TargetHello>(target), first(attacker)])
-    const order = { target: hello, connections: init.connections, streams: init.streams }
     const measure = () => ask<TargetFigures>(target, 'measure')
-    const cold = await measure()
-    await ask<Answers>(attacker, { ...order, inits: init.warmInits })
-    const before = await quiet(measure)
-    const startedMs = performance.now()
-    let over = false
-    const flooding = ask<Answers>(attacker, { ...order, inits: init.inits }).finally(() => {
-      over = true
-    })
-    const honestMs: number[] = []
-    const honestFailed: string[] = []
-    while (!over) {
-      const dialledMs = performance.now()
-      try {
-        honestMs.push(await honestSession(hello))
-      } catch (error) {
-        honestFailed.push(`${Math.round(performance.now() - dialledMs)} ms: ${error instanceof Error ? error.message : String(error)}`)
-      }
-      await Promise.race([flooding, new Promise((resolve) => setTimeout(resolve, init.honestEveryMs))])
+    const result: FloodResult = { cold: await measure(), rounds: [] }
+    for (const inits of rounds) {
+      const order: FloodOrder = { target: hello, inits, connections, streams }
+      result.rounds.push(await round(hello, { flood: () => ask<Answers>(attacker, order), measure, honestEveryMs }))
     }
-    const answers = await flooding
-    const durationMs = performance.now() - startedMs
-    const during = await measure()
-    return { answers, durationMs, honestMs, honestFailed, cold, before, during, after: await quiet(measure) }
+    return result
   } finally {
     await Promise.all([target, attacker].map(end))
   }
+}
+
+async function round(
+  hello: TargetHello,
+  does: { flood: () => Promise<Answers>; measure: () => Promise<TargetFigures>; honestEveryMs: number }
+): Promise<FloodRound> {
+  await does.measure() // the loop's delays count from here
+  const startedMs = performance.now()
+  let over = false
+  const flooding = does.flood().finally(() => {
+    over = true
+  })
+  const honestMs: number[] = []
+  const honestFailed: string[] = []
+  while (!over) {
+    const dialledMs = performance.now()
+    try {
+      honestMs.push(await honestSession(hello))
+    } catch (error) {
+      honestFailed.push(`${Math.round(performance.now() - dialledMs)} ms: ${error instanceof Error ? error.message : String(error)}`)
+    }
+    await Promise.race([flooding, new Promise((resolve) => setTimeout(resolve, does.honestEveryMs))])
+  }
+  const answers = await flooding
+  const durationMs = performance.now() - startedMs
+  const during = await does.measure()
+  return { answers, durationMs, honestMs, honestFailed, during, after: await quiet(does.measure) }
 }
 
 /** Opens a session as someone the node has never met, and says how long it took. */

@@ -4,6 +4,10 @@ import { locatorKey } from '../../protocol/discovery/dht-key.ts'
 import { decodeRecord } from '../../protocol/records/envelope.ts'
 import { locatorType } from '../../protocol/records/locator.ts'
 import { ManualClock } from '../../src/platform/clock.ts'
+import { silentLogger } from '../../src/platform/logger.ts'
+import { LocatorCache } from '../../src/spaces/locator-cache.ts'
+import { bytesCodec } from '../../src/store/store.ts'
+import { locatorOf, locatorPair } from './fakes/contradictions.ts'
 import { fakeAgent } from './fakes/fake-agent.ts'
 import { FakeNetwork } from './fakes/fake-network.ts'
 import { type FakeNode, fakeNode, pass, settle } from './fakes/fake-node.ts'
@@ -81,6 +85,52 @@ describe('locators', () => {
     for (const node of [a, b, c]) node.host.lies = undefined
     c.host.hides = false
     expect((await b.locators.resolve(alice.eid, { fresh: true })).gen).toBe(gen)
+  })
+
+  it('[F034] [F031] remembers over a restart what it saw: what is older is not accepted, `not served` is not `unknown`, gone stays gone', async () => {
+    await a.locators.publish(alice)
+    const older = stored(b) as Uint8Array
+    clock.advance(60_000)
+    const { gen } = await a.locators.publish(alice)
+    await b.locators.resolve(alice.eid)
+    for (const node of [a, b, c]) node.host.lies = older
+    await b.restart()
+    expect((await b.locators.resolve(alice.eid)).gen).toBe(gen)
+    await expect(b.locators.resolve(alice.eid, { fresh: true })).rejects.toMatchObject({ code: 'AGENT_NOT_SERVED', data: { gen } })
+    for (const node of [a, b, c]) node.host.lies = undefined
+    await a.locators.withdraw(alice)
+    await expect(b.locators.resolve(alice.eid, { fresh: true })).rejects.toMatchObject({ code: 'AGENT_WITHDRAWN' })
+    await b.restart()
+    for (const node of [a, b, c]) node.host.lies = older
+    await expect(b.locators.resolve(alice.eid)).rejects.toMatchObject({ code: 'AGENT_WITHDRAWN' })
+  })
+
+  it('remembers so many agents and no more, the one asked for longest ago goes first, on disk too', async () => {
+    const { store } = b
+    const cache = await LocatorCache.open(store, silentLogger, 3)
+    const locators = ['a', 'b', 'c', 'd'].map((name) => locatorOf(fakeAgent(name), clock.nowMs()))
+    for (const [i, record] of locators.entries()) {
+      expect(await cache.offer(record, clock.nowMs() + i)).toBe('newer')
+      if (i === 2) expect(cache.get(fakeAgent('a').eid)).toBeDefined()
+    }
+    expect(cache.size).toBe(3)
+    expect(cache.get(fakeAgent('b').eid)).toBeUndefined()
+    const again = await LocatorCache.open(store, silentLogger, 2)
+    expect(again.size).toBe(2)
+    const rows = store.table('seen-locators', bytesCodec)
+    let count = 0
+    for await (const _ of rows.keys()) count++
+    expect(count).toBe(2)
+  })
+
+  it('knows after a restart who signed two locators of one generation', async () => {
+    const cache = await LocatorCache.open(b.store, silentLogger)
+    const { a: one, b: two } = locatorPair(alice, clock.nowMs())
+    await cache.offer(decodeRecord(locatorType, one), clock.nowMs())
+    expect(await cache.offer(decodeRecord(locatorType, two), clock.nowMs())).toBe('equivocation')
+    const again = await LocatorCache.open(b.store, silentLogger)
+    expect(again.get(alice.eid)).toMatchObject({ equivocated: true })
+    expect(again.get(alice.eid)?.record.bytes).toEqual(one)
   })
 
   it('[F034] uses what it knows until that expires, then says not served instead of unknown', async () => {

@@ -66,7 +66,7 @@ export async function evidenceNode(
       logger: silentLogger
     }
     const evidence = await createEvidence({ ...parts, ledger, agents: () => agents }, init)
-    const registry = await createRegistry(parts, { evidence })
+    const registry = await createRegistry(parts, { evidence, handOver: 'by-hand' })
     const byHex = (hex: string) => agents.find((agent) => agent.eidHex === hex)
     const spaces = await createSpaces({ ...parts, registry, agents: byHex })
     const locators = await createLocators({ ...parts, agents: byHex, evidence })

@@ -128,6 +128,7 @@ export class FakeHost implements Host {
   readonly values = new Map<string, Uint8Array>()
   addrs: string[]
   online = true
+  dhtMode: 'client' | 'server' = 'server'
   /** errors of handlers, as a host counts them */
   readonly handlerErrors: unknown[] = []
   /** answers nothing to DHT look-ups, as one who hides a record */
@@ -236,6 +237,11 @@ export class FakeHost implements Host {
       this.#closest(key)
         .slice(0, options?.countMax ?? 20)
         .map((host) => ({ peer: host.peer, addrs: host.addresses() })),
+    neighbours: async () =>
+      this.#closest(utf8(this.peer))
+        .filter((host) => host !== this)
+        .slice(0, 20)
+        .map((host) => ({ peer: host.peer, addrs: host.addresses() })),
     put: async (key, value) => {
       const closest = this.#closest(key).slice(0, 20)
       const stored = closest.filter((host) => host.#store(key, value)).length
@@ -244,7 +250,7 @@ export class FakeHost implements Host {
     values: (key) => this.#values(key),
     closerKnown: (key, max) => Math.min(max, this.#closest(key).indexOf(this)),
     routingTableSize: () => this.#known.size,
-    mode: () => 'server'
+    mode: () => this.dhtMode
   }
 
   async *#values(key: Uint8Array): AsyncIterable<Uint8Array> {

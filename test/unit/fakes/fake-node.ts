@@ -8,6 +8,7 @@ import { silentLogger } from '../../../src/platform/logger.ts'
 import { seededRandom } from '../../../src/platform/random.ts'
 import { createLocators } from '../../../src/spaces/create-locators.ts'
 import { createSpaces, type SpacesInit } from '../../../src/spaces/create-spaces.ts'
+import type { HandOverInit } from '../../../src/spaces/hand-over.ts'
 import { createRegistry, type Registry } from '../../../src/spaces/registry.ts'
 import type { RegistryClientInit } from '../../../src/spaces/registry-client.ts'
 import type { RegistryStoreInit } from '../../../src/spaces/registry-store.ts'
@@ -17,6 +18,7 @@ import type { FakeHost, FakeNetwork } from './fake-network.ts'
 
 export type FakeNodeInit = RegistryStoreInit &
   RegistryClientInit &
+  HandOverInit &
   SpacesInit & { solver?: Pick<WorkSolver, 'solve'>; level?: MemoryLevel<string, Uint8Array> }
 
 /** The spaces part of a node over a fake host, with a memory store. */

@@ -1,0 +1,73 @@
+import type { Clock } from '../platform/clock.ts'
+import type { Logger } from '../platform/logger.ts'
+import { type Random, randomFraction } from '../platform/random.ts'
+
+/** Pauses before each look-up of ourselves, the last one again and again; each half as long to half as long again by chance. */
+const PAUSES_MS = [1_000, 4_000, 15_000, 60_000, 300_000] as const
+/** New peers begin the pauses anew, at most this often. */
+const ANEW_MS = 30_000
+
+export interface TableCareInit {
+  /** peers in the routing table */
+  size(): number
+  /** the size from which on no more than the nearest are looked for */
+  enough: number
+  lookUpSelf(signal: AbortSignal): Promise<unknown>
+  lookUp(key: Uint8Array, signal: AbortSignal): Promise<unknown>
+}
+
+/**
+ * Keeps the routing table from staying thin: a node looks itself up a second after it met its first peer, when hardly anyone knows anyone, and then
+ * at growing pauses, by which islands that meet grow together too. While the table is small a random key is looked up beside.
+ */
+export class TableCare {
+  readonly #c: { clock: Clock; random: Random; logger: Logger }
+  readonly #init: TableCareInit
+  readonly #stopping = new AbortController()
+  #cancel: () => void = () => {}
+  #next = 0
+  #isRunning = false
+  #begunAtMs = Number.NEGATIVE_INFINITY
+
+  constructor(components: { clock: Clock; random: Random; logger: Logger }, init: TableCareInit) {
+    this.#c = components
+    this.#init = init
+  }
+
+  /** A peer arrived. */
+  peerArrived(): void {
+    const nowMs = this.#c.clock.monotonicMs()
+    if (nowMs - this.#begunAtMs < ANEW_MS) return
+    if (this.#begunAtMs !== Number.NEGATIVE_INFINITY && this.#init.size() >= this.#init.enough) return
+    this.#begunAtMs = nowMs
+    this.#next = 0
+    if (!this.#isRunning) this.#schedule()
+  }
+
+  #schedule(): void {
+    if (this.#stopping.signal.aborted) return
+    this.#cancel()
+    const pauseMs = PAUSES_MS[Math.min(this.#next, PAUSES_MS.length - 1)] as number
+    this.#next++
+    this.#cancel = this.#c.clock.after(pauseMs * (0.5 + randomFraction(this.#c.random)), () => void this.#run())
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stopping
+    this.#isRunning = true
+    try {
+      await this.#init.lookUpSelf(signal)
+      if (this.#init.size() < this.#init.enough) await this.#init.lookUp(this.#c.random.bytes(32), signal)
+    } catch (error) {
+      if (!signal.aborted) this.#c.logger.debug({ error: String(error) }, 'a look-up of ourselves failed')
+    } finally {
+      this.#isRunning = false
+      this.#schedule()
+    }
+  }
+
+  stop(): void {
+    this.#cancel()
+    this.#stopping.abort(new Error('the host stops'))
+  }
+}
