@@ -11,6 +11,7 @@ import type { ControlContext, ControlHandlers } from './control-server.ts'
 import { checkUntil, deliveryHandlers } from './delivery-handlers.ts'
 import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
+import { stateHandlers } from './state-handlers.ts'
 
 const PREVIEW_CHARS = 200
 const PAGE = 100
@@ -26,6 +27,7 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
   })
   return {
     ...deliveryHandlers(node, options),
+    ...stateHandlers(node),
     status: () => nodeStatus(node),
     async stop(_params, context) {
       context.afterAnswer(() => void node.stop())

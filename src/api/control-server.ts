@@ -18,6 +18,8 @@ export interface ControlContext {
   readonly signal: AbortSignal
   /** a line for a person who waits; dropped when the caller reads too slowly */
   progress(text: string): void
+  /** a fact for the caller, of a method that goes on telling; waits until the caller has read what was told before */
+  emit(event: unknown): Promise<void>
   /** runs once the answer is written */
   afterAnswer(call: () => void): void
 }
@@ -105,6 +107,15 @@ export async function serveControl(
         signal: abort.signal,
         progress(text) {
           if (!response.writableEnded && !response.destroyed && !response.writableNeedDrain) response.write(line({ progress: text }))
+        },
+        async emit(event) {
+          if (response.writableEnded || response.destroyed || response.write(line({ event }))) return
+          const { promise, resolve } = Promise.withResolvers<void>()
+          response.once('drain', resolve)
+          response.once('close', resolve)
+          await promise
+          response.off('drain', resolve)
+          response.off('close', resolve)
         },
         afterAnswer: (run) => after.push(run)
       }

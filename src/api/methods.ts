@@ -14,6 +14,7 @@ import type { FindResult, LocatorView, MemberView, SpaceView } from '../spaces/s
 import type { StoreState } from '../store/store.ts'
 import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
 import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
+import { STATE_PARAMS, type StateResults } from './state-methods.ts'
 
 /** Bounds of the control API; a request above one is refused with the bound's name. */
 export const CONTROL_BOUNDS = {
@@ -172,6 +173,7 @@ export const CONTROL_PARAMS = {
   'queue.retry': z.strictObject({ agent: agentRef }),
   /** writes what waits, sealed as it is, into the data directory */
   'queue.export': z.strictObject({ agent: agentRef }),
+  ...STATE_PARAMS,
   /** with `did` (or the name of an agent of this node): that one, after asking its registrars */
   standing: z.strictObject({ did: did.optional(), limit: limit.optional() })
 } as const
@@ -279,7 +281,7 @@ export interface QueueEntry {
   expiresAtMs: number
 }
 
-export interface ControlResults {
+export interface ControlResults extends StateResults {
   status: NodeStatus
   /** answered before the node stops */
   stop: { stopping: true }
@@ -319,8 +321,8 @@ export interface ControlResults {
 
 export type ControlMethods = { [M in ControlMethod]: { params: ControlParams<M>; result: ControlResults[M] } }
 
-/** One line of an answer, NDJSON: any number of `progress`, then exactly one of the other two. */
-export type ControlLine = { progress: string } | { result: Json } | { error: Json }
+/** One line of an answer, NDJSON: any number of `progress` and, from methods that go on telling, of `event`; then exactly one of the other two. */
+export type ControlLine = { progress: string } | { event: Json } | { result: Json } | { error: Json }
 
 /**
  * @throws RookeryError `METHOD_UNKNOWN`, `PARAMS_INVALID` with field, value and remedy

@@ -41,9 +41,17 @@ export class Invocation {
   }
 
   /** Calls the running node, showing its progress; Ctrl-C ends the work on the node too. */
-  async call<M extends ControlMethod>(method: M, params: ControlParams<M>): Promise<ControlResults[M]> {
+  async call<M extends ControlMethod>(
+    method: M,
+    params: ControlParams<M>,
+    options: { onEvent?: (event: unknown) => void } = {}
+  ): Promise<ControlResults[M]> {
     try {
-      return await callControl(this.dataDir, method, params, { signal: this.signal, onProgress: (text) => this.out.progress(text) })
+      return await callControl(this.dataDir, method, params, {
+        signal: this.signal,
+        onProgress: (text) => this.out.progress(text),
+        ...options
+      })
     } finally {
       this.out.done()
     }

@@ -220,7 +220,7 @@ describe('the data directory', () => {
       await expect(createNode({ ...LOOPBACK, dataDir: dir.path })).rejects.toMatchObject({ code: 'KEY_FILE_INVALID' })
       writeFileSync(join(dir.path, 'node.key'), key)
       await expect(createNode({ ...LOOPBACK, dataDir: join(dir.path, 'empty') })).rejects.toMatchObject({ code: 'NOT_INITIALISED' })
-      expect(readdirSync(dir.path).sort()).toEqual(['agents', 'node.key', 'store'])
+      expect(readdirSync(dir.path).sort()).toEqual(['agents', 'ese-keys', 'node.key', 'store'])
     } finally {
       dir.remove()
     }
