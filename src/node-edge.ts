@@ -1,6 +1,6 @@
 import { fromHex } from '../protocol/bytes.ts'
 import { type A2aEdge, createA2aEdge, type RemoteAgents } from './a2a/edge.ts'
-import { createKeepAsleep } from './a2a/keep-asleep.ts'
+import { createKeepAsleep, createKeepOpaque } from './a2a/keep-asleep.ts'
 import type { LocalA2a } from './a2a/local-a2a.ts'
 import { DEFAULT_HTTP_PORT } from './config/schema.ts'
 import type { NodeParts } from './node-parts.ts'
@@ -13,7 +13,7 @@ export async function openNodeEdge(
   ports: PortMemory,
   signal?: AbortSignal
 ): Promise<A2aEdge> {
-  const { config, agents, crypto, logger, clock, queue, outgoing } = parts
+  const { config, agents, crypto, logger, clock, queue, outgoing, random } = parts
   const { http } = config
   const open = (port: number) =>
     createA2aEdge(
@@ -25,6 +25,7 @@ export async function openNodeEdge(
         },
         local,
         keep: createKeepAsleep({ outgoing, queue }),
+        keepOpaque: createKeepOpaque({ queue, random }),
         authenticate: (token) => agents.byToken(token),
         crypto,
         logger: logger.child('a2a'),

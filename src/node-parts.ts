@@ -4,6 +4,7 @@ import type { ClockGuard } from './delivery/clock-guard.ts'
 import type { LevelAsleepQueue } from './delivery/level-asleep-queue.ts'
 import type { OutgoingObjects } from './delivery/outgoing.ts'
 import type { ReplayCache } from './delivery/replay-cache.ts'
+import type { Discovery } from './discovery/create-discovery.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
 import type { Agents } from './identity/agents.ts'
 import type { NodeKey } from './identity/node-key.ts'
@@ -38,6 +39,7 @@ export interface NodeParts extends Base {
   locators: Locators
   spaces: Spaces
   sessions: RunningSessionManager
+  discovery: Discovery
   evidence: EvidenceService
   successions: Successions
   todos: LevelTodos

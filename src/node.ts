@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import type { AbstractLevel } from 'abstract-level'
 import { equals, fromHex } from '../protocol/bytes.ts'
 import type { CryptoProvider } from '../protocol/crypto/provider.ts'
+import { REPUTATION_MAX } from '../protocol/discovery/criteria.ts'
 import { type Eid, type EidHex, eid } from '../protocol/identity/eid.ts'
 import type { Rotation } from '../protocol/identity/rotation.ts'
 import { helloControl } from './api/control-client.ts'
@@ -13,6 +14,8 @@ import { ClockGuard } from './delivery/clock-guard.ts'
 import { LevelAsleepQueue } from './delivery/level-asleep-queue.ts'
 import { OutgoingObjects } from './delivery/outgoing.ts'
 import { ReplayCache } from './delivery/replay-cache.ts'
+import type { AnswerPolicy } from './discovery/components.ts'
+import { createDiscovery } from './discovery/create-discovery.ts'
 import { RookeryError } from './errors.ts'
 import { createEvidence } from './evidence/create-evidence.ts'
 import type { RecordEvidence } from './evidence/evidence.ts'
@@ -43,12 +46,15 @@ import { bringToSchema } from './store/schema-version.ts'
 import { Store } from './store/store.ts'
 import { createTodos } from './tasks/level-todos.ts'
 import { version } from './version.ts'
+import { createWorkSolver } from './work/solver.ts'
 
 export { RookeryNode }
 
 /** Whatever is open at a stop, the store is closed by then (F095). */
 export const STOP_MS_MAX = 4_500
 const HOLDER_ANSWER_MS = 1_000
+/** What this node thinks of an identity, 0 to 100, as criteria ask for it: only verdicts that it has checked itself count. */
+const REPUTATION = { nominal: REPUTATION_MAX, challenged: REPUTATION_MAX / 2, slashed: 0 } as const
 
 /** What a program may put in place of the real thing: tests, simulations, other key stores. */
 export interface NodeOverrides {
@@ -75,6 +81,8 @@ export interface NodeOverrides {
   traffic?: Traffic
   /** `leave`: a stop withdraws nothing; others forget this node's records when they expire */
   records?: 'leave'
+  /** asked before an agent answers an anonymous request, in place of the setting */
+  answerPolicy?: AnswerPolicy
   /** ends a start that is under way; what it had opened is closed */
   signal?: AbortSignal
 }
@@ -140,7 +148,9 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     const otherHost = () => strangerHost(config, overrides, { ...base, evidence })
     await refuseIfElsewhere({ ...base, host, otherHost }, agents.list(), { signal: overrides.signal })
   }
-  const registry = await createRegistry({ ...components, host }, { registrarsMax: config.registrarsMax, evidence })
+  const solver = createWorkSolver(base)
+  closing.push('solver', 250, () => solver.stop())
+  const registry = await createRegistry({ ...components, host, solver }, { registrarsMax: config.registrarsMax, evidence })
   closing.push('registry', 500, () => registry.stop())
   closing.push('evidence', 500, () => evidence.stop())
   evidence.begin(registry)
@@ -160,6 +170,23 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const sessions = await createSessionManager({ ...components, host, agents, evidence, locate, rotated, eseKeys }, sessionsOf(config))
   locators.onNewer((eid, { address }) => sessions.locatorSeen(eid, address))
   closing.push('sessions', 1_000, () => sessions.stop())
+  const discovery = await createDiscovery(
+    {
+      ...components,
+      host,
+      solver,
+      registry,
+      registrarsMax: config.registrarsMax,
+      locators,
+      joins: () => spaces.joins(),
+      points: () => [],
+      agent: own,
+      reputation: (of) => REPUTATION[evidence.standing(of)],
+      policy: overrides.answerPolicy ?? (() => (config.discovery.answer === 'yes' ? 'answer' : 'silent'))
+    },
+    { serve: config.discovery.serve, capacity: config.discovery.queueMax }
+  )
+  closing.push('discovery', 250, () => discovery.stop())
   go()
 
   const node = new RookeryNode({
@@ -172,6 +199,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     locators,
     spaces,
     sessions,
+    discovery,
     evidence,
     successions,
     todos,

@@ -16,6 +16,8 @@ import { Attachments } from './delivery/attachments.ts'
 import { Drain } from './delivery/drain.ts'
 import type { LevelAsleepQueue } from './delivery/level-asleep-queue.ts'
 import { WakeSchedule } from './delivery/wake-schedule.ts'
+import type { DiscoverQuery, Discovery } from './discovery/create-discovery.ts'
+import type { DiscoverOptions, FoundAnonymously } from './discovery/discover.ts'
 import { RookeryError } from './errors.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
 import { homeOf, type LocalAgent } from './identity/agent.ts'
@@ -60,6 +62,8 @@ export class RookeryNode {
   readonly spaces: Spaces
   readonly locators: Locators
   readonly sessions: RunningSessionManager
+  /** searches that show nobody who searches (protocol/README.md §5) */
+  readonly discovery: Discovery
   /** verdicts on identities that contradicted themselves, and the blacklist (protocol/README.md §8) */
   readonly evidence: EvidenceService
   readonly todos: LevelTodos
@@ -97,6 +101,7 @@ export class RookeryNode {
     this.spaces = parts.spaces
     this.locators = locators
     this.sessions = sessions
+    this.discovery = parts.discovery
     this.evidence = parts.evidence
     this.todos = todos
     this.queue = queue
@@ -298,6 +303,16 @@ export class RookeryNode {
       { ...input, to },
       { waitMs: options.waitMs ?? SEND_WAIT_DEFAULT_MS, signal }
     )
+  }
+
+  /**
+   * Searches a space, or the owner of a point, without showing who searches: answers as they come, each verified. A session with one of them works from
+   * then on, by the locator that came along.
+   * @throws as {@link Discovery.discover}
+   */
+  discover(query: DiscoverQuery, options: DiscoverOptions = {}): AsyncGenerator<FoundAnonymously, void, undefined> {
+    const signal = options.signal === undefined ? this.#stopping.signal : AbortSignal.any([options.signal, this.#stopping.signal])
+    return this.discovery.discover(query, { ...options, signal })
   }
 
   /**

@@ -1,6 +1,6 @@
 import { AgentCard } from '@a2a-js/sdk'
-import { MODE_NAMES, type ReachabilityMode } from '../../protocol/delivery/modes.ts'
-import { OFFLINE_DELIVERY_EXTENSION_URI } from '../../protocol/delivery/refusals.ts'
+import { offlineDeliveryExtension } from '../../protocol/delivery/card-extension.ts'
+import { MODE_NAMES } from '../../protocol/delivery/modes.ts'
 import type { QueueBounds } from '../delivery/asleep-queue.ts'
 import type { AgentReachability, LocalAgent } from '../identity/agent.ts'
 import { canonicalJson } from '../tasks/canonical-json.ts'
@@ -41,7 +41,7 @@ export function agentCard({ agent, skills, version, rpcUrl, bounds }: AgentCardI
       streaming: false,
       pushNotifications: false,
       extendedAgentCard: true,
-      extensions: [...(bounds === undefined ? [] : [offlineDelivery(agent.reachability.mode)]), reachability(agent.reachability, bounds)]
+      extensions: [...offlineDelivery(agent, bounds), reachability(agent.reachability, bounds)]
     },
     securitySchemes: {
       bearer: { httpAuthSecurityScheme: { scheme: 'Bearer', description: 'The token of a local agent of the node that serves this card' } }
@@ -53,14 +53,10 @@ export function agentCard({ agent, skills, version, rpcUrl, bounds }: AgentCardI
   }
 }
 
-/** The extension of the draft's author, in the shape of its schema, and only where messages are kept. */
-function offlineDelivery(mode: ReachabilityMode): JsonObject {
-  return {
-    uri: OFFLINE_DELIVERY_EXTENSION_URI,
-    description: 'Messages that arrive while the agent sleeps are refused with 503 agent_asleep and kept until it wakes',
-    required: false,
-    params: { mode }
-  }
+/** The extension of the draft's author, only where messages are kept. */
+function offlineDelivery({ reachability }: LocalAgent, bounds: QueueBounds | undefined): JsonObject[] {
+  const extension = bounds === undefined ? undefined : offlineDeliveryExtension(reachability.mode)
+  return extension === undefined ? [] : [{ ...extension }]
 }
 
 /** When the agent takes work, and the bounds of what is kept for it at other times, as they apply (OD-04, OD-08, OD-30). */

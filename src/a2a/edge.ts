@@ -23,8 +23,8 @@ import { CARD_MAX_AGE_SEC, cardText, rpcUrlOf, withRpcUrl } from './agent-card.t
 import { type Authenticate, checkBearer, isBearer, principalOf } from './bearer.ts'
 import { bodyErrors, hostGuard, jsonOnly, readBody, sendError } from './http-guards.ts'
 import { checkEnvelope, idOf, isObject, type JsonRpcId, parseJson } from './json-rpc.ts'
-import type { KeepAsleep } from './keep-asleep.ts'
-import { legacyRequest } from './legacy-request.ts'
+import type { KeepAsleep, KeepOpaque } from './keep-asleep.ts'
+import { isLegacySend, legacyRequest } from './legacy-request.ts'
 import { DeliveryRefused, isSend, type LocalA2a } from './local-a2a.ts'
 import { type A2aMethod, checkMethod, checkParams, checkTenant } from './params.ts'
 import { Caller } from './request-handler.ts'
@@ -56,6 +56,8 @@ export interface A2aEdgeComponents {
   }
   local: LocalA2a
   keep: KeepAsleep
+  /** absent: what is no message of A2A is refused while an agent sleeps, as it is at other times */
+  keepOpaque?: KeepOpaque
   authenticate: Authenticate
   crypto: CryptoProvider
   logger: Logger
@@ -90,6 +92,7 @@ export interface A2aEdge {
   close(): Promise<void>
 }
 
+const UNREADABLE: ReadonlySet<string> = new Set(['PARSE_ERROR', 'INVALID_REQUEST', 'INVALID_PARAMS'])
 /** Open HTTP connections; the next is closed unanswered. */
 export const EDGE_CONNECTIONS_MAX = 512
 /** How long requests at work may take to give their last answer when the edge closes. */
@@ -246,10 +249,22 @@ class HttpEdge implements A2aEdge {
       } catch (err) {
         // The body of a stranger is not read.
         res.setHeader('Connection', 'close')
-        sendError(res, toA2aError(err))
+        if (this.#sleeps(req)) this.#refuse(res, { reason: 'unauthenticated' }, serviceParameters(req), null)
+        else sendError(res, toA2aError(err))
         return
       }
       next()
+    }
+  }
+
+  /** Whether the path names an agent of ours that takes no work now; what it names else is judged later. */
+  #sleeps(req: Request): boolean {
+    try {
+      const target = req.params.did === undefined ? this.#defaultAgent().eid : targetOf(req)
+      const agent = this.#components.agents.get(eidHex(target))
+      return agent !== undefined && this.#components.local.reachability(agent).state === 'asleep'
+    } catch {
+      return false
     }
   }
 
@@ -294,11 +309,15 @@ class HttpEdge implements A2aEdge {
     const parameters = serviceParameters(req)
     let id: JsonRpcId = null
     await this.#atWork(async () => {
+      const bytes = Buffer.isBuffer(req.body) ? req.body : new Uint8Array(0)
+      let agent: LocalAgent | undefined
+      let sends = true
       try {
-        const body = parseJson(Buffer.isBuffer(req.body) ? req.body : new Uint8Array(0))
+        agent = this.#agentAt(target)
+        const body = parseJson(bytes)
         id = idOf(body)
         const envelope = checkEnvelope(body)
-        const agent = this.#agentAt(target)
+        sends = isSend(envelope.method) || isLegacySend(envelope.method)
         // An older caller is understood only where an asleep agent is refused (G-03).
         const asleep = agent !== undefined && this.#components.local.reachability(agent).state === 'asleep'
         const asked = asleep && isLegacy(parameters) ? legacyRequest(envelope) : envelope
@@ -309,10 +328,26 @@ class HttpEdge implements A2aEdge {
         if (agent !== undefined) await this.#localCall(agent, from, { ...asked, method, parameters }, req, res)
         else await this.#remoteCall(target, from, { id, method, params: asked.params, parameters }, res)
       } catch (err) {
-        if (err instanceof DeliveryRefused) this.#refuse(res, err.refusal, parameters, id)
+        const kept = sends ? await this.#keepOpaque(err, { agent, from, bytes }, req) : undefined
+        if (kept !== undefined) this.#refuse(res, kept, parameters, id)
+        else if (err instanceof DeliveryRefused) this.#refuse(res, err.refusal, parameters, id)
         else this.#fail(res, err, id)
       }
     })
+  }
+
+  /** What a caller that names no version posts to a sleeping agent is kept as it came where it cannot be read (od-010 and on of the draft's author). */
+  async #keepOpaque(
+    err: unknown,
+    { agent, from, bytes }: { agent: LocalAgent | undefined; from: LocalAgent; bytes: Uint8Array },
+    req: Request
+  ): Promise<Refusal | undefined> {
+    const { keepOpaque, local } = this.#components
+    if (!(err instanceof A2aError) || !UNREADABLE.has(err.reason) || agent === undefined || keepOpaque === undefined) return undefined
+    if (req.header('a2a-version') !== undefined || bytes.length === 0) return undefined
+    const reachability = local.reachability(agent)
+    if (reachability.state !== 'asleep' || !reachability.queues) return undefined
+    return await keepOpaque({ from, to: agent, body: bytes, retryAfterSec: reachability.retryAfterSec })
   }
 
   /** @throws A2aError `RATE_LIMITED` */

@@ -1,4 +1,4 @@
-import { utf8 } from '../../protocol/bytes.ts'
+import { toHex, utf8 } from '../../protocol/bytes.ts'
 import { PURPOSE_A2A_MESSAGE } from '../../protocol/delivery/object.ts'
 import { keepsMessages } from '../../protocol/delivery/reachability.ts'
 import type { Refusal } from '../../protocol/delivery/refusals.ts'
@@ -8,8 +8,11 @@ import type { OutgoingObjects } from '../delivery/outgoing.ts'
 import { refusalOfAnswer } from '../delivery/queue-refusal.ts'
 import { RookeryError } from '../errors.ts'
 import { homeOf, type LocalAgent } from '../identity/agent.ts'
+import type { Random } from '../platform/random.ts'
 import { canonicalJson } from '../tasks/canonical-json.ts'
 import type { JsonObject } from '../tasks/todo.ts'
+
+const OPAQUE_ID_BYTES = 16
 
 export type KeepAsleep = (input: {
   from: LocalAgent
@@ -36,6 +39,33 @@ export async function sealSend(
     purpose: PURPOSE_A2A_MESSAGE,
     plaintext: utf8(canonicalJson({ method: 'SendMessage', params: carried }))
   })
+}
+
+/** Keeps a request body that is no message of A2A, for a processor that may come to understand it (OD-23, OD-38). */
+export type KeepOpaque = (input: {
+  from: LocalAgent
+  to: LocalAgent
+  body: Uint8Array
+  retryAfterSec: number | undefined
+}) => Promise<Refusal>
+
+/**
+ * The queue as the draft's author has it: what a verified caller posts to a sleeping agent is kept as it came, each post as a record of its own, since it has no
+ * name by which a repetition could be told.
+ */
+export function createKeepOpaque({ queue, random }: { queue: Pick<AsleepQueue, 'enqueue'>; random: Random }): KeepOpaque {
+  return async ({ from, to, body, retryAfterSec }) => {
+    if (!keepsMessages(to.reachability)) return { reason: 'asleep', queued: false, retryAfterSec }
+    try {
+      const opaqueId = toHex(random.bytes(OPAQUE_ID_BYTES))
+      const principal = `eid:${homeOf(from)}`
+      const answer = await queue.enqueue({ audience: to.eidHex, principal, object: body, kind: 'opaque', opaqueId })
+      return answer.status === 'queued' ? { reason: 'asleep', queued: true, retryAfterSec } : refusalOfAnswer(answer)
+    } catch (err) {
+      if (err instanceof RookeryError && err.kind === 'storage') return { reason: 'store-failed' }
+      throw err
+    }
+  }
 }
 
 /** Seals for a sleeping agent of this node and puts the object into its queue, where it keeps one; `queued: true` only after the synced write (OD-14, OD-22). */

@@ -1,12 +1,16 @@
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import { isObject, type JsonRpcRequest } from './json-rpc.ts'
 
+export function isLegacySend(method: string): boolean {
+  return method === 'message/send' || method === 'message/stream'
+}
+
 /**
  * A2A 0.3's sends as 1.0 ones, so that a message for a sleeping agent is kept whichever version its sender speaks (G-03, G-17). Whatever is no
  * 0.3 send comes back as it is; what does not fit 1.0 afterwards is refused by the checks of 1.0.
  */
 export function legacyRequest(request: JsonRpcRequest): JsonRpcRequest {
-  if (request.method !== 'message/send' && request.method !== 'message/stream') return request
+  if (!isLegacySend(request.method)) return request
   const { message, configuration: _, ...rest } = request.params
   return { ...request, method: 'SendMessage', params: { ...rest, ...(isObject(message) ? { message: legacyMessage(message) } : {}) } }
 }

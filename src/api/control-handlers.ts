@@ -11,6 +11,7 @@ import type { ControlContext, ControlHandlers } from './control-server.ts'
 import { checkUntil, deliveryHandlers } from './delivery-handlers.ts'
 import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
+import { spaceHandlers } from './space-handlers.ts'
 import { stateHandlers } from './state-handlers.ts'
 
 const PREVIEW_CHARS = 200
@@ -27,6 +28,7 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
   })
   return {
     ...deliveryHandlers(node, options),
+    ...spaceHandlers(node, options),
     ...stateHandlers(node),
     status: () => nodeStatus(node),
     async stop(_params, context) {
@@ -41,27 +43,6 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
       const agent = node.agents.get(name)
       const { old, unacknowledged } = await node.rotate(agent, options(context))
       return { ...(await agentView(node, agent)), oldDid: old, unacknowledged }
-    },
-    'space.announce'({ name, agent, description }, context) {
-      const curator = node.agents.get(agent)
-      return node.spaces.announce({ name, curator, ...(description === undefined ? {} : { description }) }, options(context))
-    },
-    'space.join'({ name, agent, tags }, context) {
-      return node.spaces.join({ name, agent: node.agents.get(agent), ...(tags === undefined ? {} : { tags }) }, options(context))
-    },
-    async 'space.leave'({ name, agent }, context) {
-      await node.spaces.leave({ name, agent: node.agents.get(agent) }, options(context))
-      return { name }
-    },
-    'space.list': () => node.spaces.list(),
-    find({ name, tags, mode, limit }, context) {
-      const query = {
-        name,
-        ...(tags === undefined ? {} : { tags }),
-        ...(mode === undefined ? {} : { mode }),
-        ...(limit === undefined ? {} : { limit })
-      }
-      return node.spaces.find(query, options(context))
     },
     async resolve({ did }, context) {
       const { mailboxKey, ...view } = await node.locators.resolve(eidFromDid(did), options(context))

@@ -1,6 +1,7 @@
 import { isAbsolute } from 'node:path'
 import { z } from 'zod'
 import { MODE_WORDS, modeOf, type ReachabilityMode, type WakeWindow } from '../../protocol/delivery/modes.ts'
+import { NAME_CHARS_MAX } from '../../protocol/discovery/names.ts'
 import { contractNeeds } from '../config/contract.ts'
 import type { DrainReport, QueueUsage } from '../delivery/asleep-queue.ts'
 import { ATTACH_LEASE_MAX_MS, ATTACH_LEASE_MIN_MS } from '../delivery/attachments.ts'
@@ -10,7 +11,17 @@ import type { StandingView } from '../evidence/evidence.ts'
 import type { SessionInfo } from '../sessions/session.ts'
 import type { SessionDetails } from '../sessions/session-details.ts'
 import type { RegistrarReport } from '../spaces/registrar-book.ts'
-import type { FindResult, LocatorView, MemberView, SpaceView } from '../spaces/spaces.ts'
+import type {
+  FindResult,
+  HandOverView,
+  LocatorView,
+  MemberView,
+  OwnSpaceView,
+  PruneView,
+  PutCounts,
+  SpaceDetails,
+  SpaceView
+} from '../spaces/spaces.ts'
 import type { StoreState } from '../store/store.ts'
 import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
 import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
@@ -41,7 +52,7 @@ const TODO_STATES = [
 
 const agentRef = z.string().min(1).max(64).optional()
 const did = z.string().min(1).max(80)
-const spaceName = z.string().min(1).max(256)
+const spaceName = z.string().min(1).max(NAME_CHARS_MAX)
 const todoId = z.string().min(1).max(128)
 const sessionId = z.string().regex(/^[0-9a-f]{32}$/, 'must be a session id: 32 hex digits, see session.list')
 const tags = z.array(z.string().min(1).max(64)).max(16)
@@ -49,6 +60,7 @@ const mode = z.enum(MODE_WORDS).transform((name) => modeOf(name) as Reachability
 const leaseMs = z.int().min(ATTACH_LEASE_MIN_MS).max(ATTACH_LEASE_MAX_MS).optional()
 const leaseId = z.string().regex(/^[0-9a-f]{32}$/, 'must be the id that agent.attach gave')
 const queued = z.string().min(4).max(128)
+const seeds = z.array(z.string().min(1).max(128)).max(8)
 const limit = z.int().min(1).max(CONTROL_BOUNDS.listMax)
 const window = z.strictObject({
   periodSec: z
@@ -99,11 +111,45 @@ export const CONTROL_PARAMS = {
   'agent.list': z.strictObject({}),
   /** gives it another EID; name, token, tasks, queue and mailbox stay */
   'agent.rotate': z.strictObject({ name: agentName }),
-  'space.announce': z.strictObject({ name: spaceName, agent: agentRef, description: z.string().max(256).optional() }),
+  'space.announce': z.strictObject({
+    name: spaceName,
+    agent: agentRef,
+    description: z.string().max(256).optional(),
+    seeds: seeds.optional(),
+    /** as many parts at least, for a space that is known to be big */
+    shards: z.int().min(1).max(256).optional()
+  }),
+  /** what is left out stays as it is */
+  'space.update': z.strictObject({
+    name: spaceName,
+    agent: agentRef,
+    description: z.string().max(256).optional(),
+    seeds: seeds.optional()
+  }),
+  /** `to`: the DID of another curator, or "nobody" to take an offer back */
+  'space.handover': z.strictObject({ name: spaceName, agent: agentRef, to: did }),
+  'space.tombstone': z.strictObject({ name: spaceName, agent: agentRef }),
+  /** Unix ms; "shown": the member is listed again */
+  'space.prune': z.strictObject({
+    name: spaceName,
+    agent: agentRef,
+    member: did,
+    untilMs: z.union([z.int().min(0), z.literal('shown')]).optional()
+  }),
+  'space.show': z.strictObject({ name: spaceName }),
+  /** `curator`: a DID, or "nobody" to forget whom this node follows */
+  'space.trust': z.strictObject({ name: spaceName, curator: did }),
   'space.join': z.strictObject({ name: spaceName, agent: agentRef, tags: tags.optional() }),
   'space.leave': z.strictObject({ name: spaceName, agent: agentRef }),
   'space.list': z.strictObject({}),
-  find: z.strictObject({ name: spaceName, tags: tags.optional(), mode: mode.optional(), limit: limit.optional() }),
+  /** without `limit` in pages: `after` is the `next` of the page before, and 1,000 a page's size by default */
+  find: z.strictObject({
+    name: spaceName,
+    tags: tags.optional(),
+    mode: mode.optional(),
+    limit: limit.optional(),
+    page: z.strictObject({ size: limit, after: z.string().min(1).max(400).optional() }).optional()
+  }),
   resolve: z.strictObject({ did }),
   /** `contract`: ask for one that grants at least this; without members any will do */
   'session.open': z.strictObject({ agent: agentRef, did, contract: contractNeeds.optional() }),
@@ -289,10 +335,16 @@ export interface ControlResults extends StateResults {
   'agent.list': AgentView[]
   /** `unacknowledged`: former identities that some session still goes by; their secrets go within a day */
   'agent.rotate': AgentView & { oldDid: string; unacknowledged: number }
-  'space.announce': SpaceView & { registrars: number; stored: number }
-  'space.join': MemberView & { registrars: number; stored: number }
+  'space.announce': SpaceView & PutCounts
+  'space.update': SpaceView & PutCounts
+  'space.handover': HandOverView
+  'space.tombstone': { name: string }
+  'space.prune': PruneView
+  'space.show': SpaceDetails
+  'space.trust': { name: string; curator?: string }
+  'space.join': MemberView & PutCounts
   'space.leave': { name: string }
-  'space.list': { role: 'curator' | 'member'; agent: string; name: string; dsid: string; refreshedAtMs: number; expiresAtMs: number }[]
+  'space.list': OwnSpaceView[]
   find: FindResult
   resolve: Omit<LocatorView, 'mailboxKey'> & { mailboxKeyHex: string }
   'session.open': SessionInfo

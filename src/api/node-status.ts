@@ -78,6 +78,7 @@ function boundsInForce({ config, queueBounds, todos }: RookeryNode): Record<stri
     attachmentsMax: ATTACHMENTS_MAX,
     connectionsMax: config.connectionsMax,
     sessionsMax: config.sessionsMax,
+    'discovery.queueMax': config.discovery.queueMax,
     registrarsMax: config.registrarsMax,
     agentsMax: AGENTS_MAX,
     'http.bodyBytesMax': config.http.bodyBytesMax,

@@ -44,13 +44,14 @@ export class Invocation {
   async call<M extends ControlMethod>(
     method: M,
     params: ControlParams<M>,
-    options: { onEvent?: (event: unknown) => void } = {}
+    { progress = 'shown', onEvent }: { progress?: 'shown' | 'quiet'; onEvent?: (event: unknown) => void } = {}
   ): Promise<ControlResults[M]> {
+    const onProgress = (text: string) => this.out.progress(text)
     try {
       return await callControl(this.dataDir, method, params, {
         signal: this.signal,
-        onProgress: (text) => this.out.progress(text),
-        ...options
+        ...(progress === 'shown' ? { onProgress } : {}),
+        ...(onEvent === undefined ? {} : { onEvent })
       })
     } finally {
       this.out.done()

@@ -98,6 +98,16 @@ export const configSchema = z.strictObject({
       contract: z.union([z.literal('off'), contractOffer.transform(blockOf)], { error: contractIssue }).default('off')
     })
     .prefault({}),
+  discovery: z
+    .strictObject({
+      /** carry and answer anonymous requests of others */
+      serve: z.enum(['yes', 'no']).default('yes'),
+      /** whether our agents answer those that mean them */
+      answer: z.enum(['yes', 'no']).default('yes'),
+      /** requests under way at once; the more there are, the more work a further one must bring */
+      queueMax: z.int().min(8).max(65_536).default(256)
+    })
+    .prefault({}),
   http: z
     .strictObject({
       enabled: z.boolean().default(true),

@@ -49,6 +49,8 @@ export interface AsleepQueue {
     object: Uint8Array
     ttlMs?: number
     kind?: QueueRecord['kind']
+    /** of an opaque blob that is a message of its own though its bytes were there before; hex, 1 to 64 digits. Default: the hash of its bytes */
+    opaqueId?: string
   }): Promise<QueueAnswer>
   usage(audience: EidHex): Promise<QueueUsage>
   list(audience: EidHex, options?: { limit?: number }): Promise<QueueRecord[]>

@@ -113,7 +113,8 @@ export class LevelAsleepQueue implements DrainableQueue {
         : { status: 'full', kind: verdict }
     }
     const hash = toHex(this.#crypto.sha256(object))
-    const facts = kind === 'object' ? this.#verified(object, named, nowMs) : { issuer: '' as const, objectId: hash, endMs: undefined }
+    const opaque = { issuer: '' as const, objectId: input.opaqueId ?? hash, endMs: undefined }
+    const facts = kind === 'object' ? this.#verified(object, named, nowMs) : opaque
     if (facts === undefined) return { status: 'expired' }
     const bounds = this.#bounds(audience)
     const wishMs = input.ttlMs ?? bounds.ttlMaxMs

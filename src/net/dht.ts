@@ -48,6 +48,20 @@ export class KademliaDht implements Dht {
     return this.#c.kad.routingTable.size
   }
 
+  table(): string[] {
+    const { kad, crypto } = this.#c
+    return kad.routingTable.closestPeers(crypto.sha256(new Uint8Array(0)), { count: kad.routingTable.size }).map(String)
+  }
+
+  nearestKnown(key: Uint8Array, max: number): string[] {
+    const { kad, crypto } = this.#c
+    return kad.routingTable.closestPeers(crypto.sha256(key), { count: max }).map(String)
+  }
+
+  held(key: Uint8Array): Uint8Array | undefined {
+    return this.#c.datastore.value(key)
+  }
+
   mode(): 'client' | 'server' {
     return this.#c.kad.getMode()
   }

@@ -55,5 +55,11 @@ export interface Dht {
   /** How many peers of our own table lie closer to `key` than we do; counted up to `max`, without a look-up. */
   closerKnown(key: Uint8Array, max: number): number
   routingTableSize(): number
+  /** PeerIds of our own table. */
+  table(): string[]
+  /** Those of our own table that lie nearest to `key`, without a look-up: nobody learns that we are interested. */
+  nearestKnown(key: Uint8Array, max: number): string[]
+  /** The live value that this node holds for others under `key`. */
+  held(key: Uint8Array): Uint8Array | undefined
   mode(): 'client' | 'server'
 }

@@ -150,6 +150,16 @@ class NodeLocators implements Locators {
     return this.#view(known.record)
   }
 
+  published(eid: Eid): LocatorRecord | undefined {
+    const record = this.#own.get(eidHex(eid))
+    return record !== undefined && record.payload.gone !== true && recordExpiresAtMs(record) > this.#c.clock.nowMs() ? record : undefined
+  }
+
+  learn(record: LocatorRecord): void {
+    this.#c.evidence?.onLocator(record)
+    this.#cache.offer(record, this.#c.clock.nowMs())
+  }
+
   /** Offers what the network serves to the cache; `nothing` when none of it is as new as what is known. */
   async #lookUp(eid: Eid, signal: AbortSignal | undefined): Promise<'served' | 'nothing'> {
     const { crypto, clock, host, logger } = this.#c

@@ -3,6 +3,7 @@ import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { dsId } from '../../protocol/discovery/names.ts'
 import { type Eid, type EidHex, eidHex, eidToDid } from '../../protocol/identity/eid.ts'
 import { recordExpiresAtMs } from '../../protocol/records/envelope.ts'
+import type { JoinRecord } from '../../protocol/records/join.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Host } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -176,6 +177,14 @@ class NodeSpaces implements Spaces {
     const dsid = dsId(this.#c.crypto, checkedName(name))
     if (curator === 'nobody') await this.#c.curators.forget(dsid)
     else await this.#c.curators.replace(dsid, curator)
+  }
+
+  joins(): JoinRecord[] {
+    const nowMs = this.#c.clock.nowMs()
+    return this.#c.own
+      .all()
+      .flatMap((space) => (space.role === 'member' ? [space.record] : []))
+      .filter((record) => record.payload.gone !== true && recordExpiresAtMs(record) > nowMs)
   }
 
   async list(): Promise<OwnSpaceView[]> {

@@ -1,4 +1,5 @@
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import type { ListRequest, ListResponse } from '../../protocol/discovery/registry-messages.ts'
 import type { Host } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
@@ -27,6 +28,8 @@ export interface RegistryStats {
 /** The registry as the rest of the node uses it: the sets kept here, their service, and the client (protocol/README.md §4). */
 export interface Registry extends RegistryClient {
   stats(): RegistryStats
+  /** What this node keeps as a registrar itself. */
+  held(request: ListRequest): Promise<ListResponse>
   /** Takes over from neighbours what this node has become a registrar of; runs by itself when peers arrive and every ten minutes. */
   takeOver(): Promise<void>
 }
@@ -54,6 +57,7 @@ export async function createRegistry(
   const handOver = new HandOver({ ...components, client, local, logger: components.logger.child('registry') }, init)
   return {
     ...client,
+    held: (request) => local.list(request),
     takeOver: () => handOver.round(),
     stats: () => ({ ...local.stats(), takenOver: handOver.taken, served: service.served(), failed: service.failed() }),
     async idle() {

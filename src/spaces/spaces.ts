@@ -1,5 +1,7 @@
 import type { ReachabilityMode } from '../../protocol/delivery/modes.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
+import type { JoinRecord } from '../../protocol/records/join.ts'
+import type { LocatorRecord } from '../../protocol/records/locator.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { PeerAddress } from '../net/host.ts'
 
@@ -204,6 +206,8 @@ export interface Spaces {
   handOver(from: LocalAgent, to: LocalAgent, options?: PublishOptions): Promise<void>
   /** what our own agents announced and joined */
   list(): Promise<OwnSpaceView[]>
+  /** The live joins of our own agents, as they were signed last. */
+  joins(): JoinRecord[]
   stop(options?: { withdraw: 'yes' | 'no' }): Promise<void>
 }
 
@@ -226,6 +230,10 @@ export interface Locators {
   withdraw(agent: LocalAgent, options?: PublishOptions): Promise<void>
   /** Local agents answer from here; others from the DHT, the highest generation; cached until it expires. @throws RookeryError `AGENT_UNKNOWN` */
   resolve(eid: Eid, options?: PublishOptions & { fresh?: boolean }): Promise<LocatorView>
+  /** What an agent of ours published last, while it lives. */
+  published(eid: Eid): LocatorRecord | undefined
+  /** Takes a verified locator that came by another way than the DHT, such as an anonymous answer. */
+  learn(record: LocatorRecord): void
   /** Called when a look-up brings a higher generation of another node's agent than was known. Returns the unsubscriber. */
   onNewer(listener: (eid: Eid, view: LocatorView) => void): () => void
   stop(options?: { withdraw: 'yes' | 'no' }): Promise<void>

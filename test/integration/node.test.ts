@@ -202,7 +202,7 @@ describe('the data directory', () => {
     expect(holding('a2a:message').every((file) => file.startsWith('store/'))).toBe(true)
     expect(holding('a2a:message').length).toBeGreaterThan(0)
     expect(holding('the-plain-text-of-it')).toEqual([])
-    const outside = files.filter((file) => !/^(store|agents)(\/|$)|^(node\.key|node\.json|control\.sock)$/.test(file))
+    const outside = files.filter((file) => !/^(store|agents)(\/|$)|^(ese-keys|node\.key|node\.json|control\.sock)$/.test(file))
     expect(outside).toEqual([])
   })
 

@@ -10,7 +10,7 @@ import { type EidHex, eid, eidHex, eidToDid } from '../../protocol/identity/eid.
 import { agentCard, rpcUrlOf } from '../../src/a2a/agent-card.ts'
 import { bearerAuthenticator } from '../../src/a2a/bearer.ts'
 import { type A2aEdge, type A2aEdgeComponents, type A2aEdgeSettings, createA2aEdge, type RemoteAgents } from '../../src/a2a/edge.ts'
-import { createKeepAsleep } from '../../src/a2a/keep-asleep.ts'
+import { createKeepAsleep, createKeepOpaque } from '../../src/a2a/keep-asleep.ts'
 import { LocalA2a } from '../../src/a2a/local-a2a.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import type { QueueBounds } from '../../src/delivery/asleep-queue.ts'
@@ -165,6 +165,7 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
       agents: { get: (hex) => byEid.get(hex), defaultAgent: () => init.agents[0] },
       local,
       keep: createKeepAsleep({ outgoing, queue }),
+      keepOpaque: createKeepOpaque({ queue, random: systemRandom }),
       authenticate: bearerAuthenticator({ tokens: () => init.agents.map((agent) => ({ agent, token: agent.token })), crypto: nodeCrypto }),
       crypto: nodeCrypto,
       logger: silentLogger,

@@ -1,10 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { utf8 } from '../../protocol/bytes.ts'
 import { type ReachabilitySetting, reachabilityAt, wakeWindowOfSeed } from '../../protocol/delivery/reachability.ts'
-import { refusalResponse } from '../../protocol/delivery/refusals.ts'
-import { refusalOfAnswer } from '../../src/delivery/queue-refusal.ts'
 import { ManualClock } from '../../src/platform/clock.ts'
 import { bench, localAgent } from './delivery-fixtures.ts'
 
@@ -20,11 +17,8 @@ interface Vector {
   now?: string
   action?: string
   caps?: Caps
-  queueCaps?: Caps
   input?: { blobBase64: string; fromDid?: string; ttlMs?: number }
   inputs?: { blobBase64: string; fromDid?: string }[]
-  request?: { body: string; atomCallerDid?: string }
-  requests?: { body: string; atomCallerDid?: string }[]
   opaqueBlobBase64?: string
   ttlMs?: number
   enqueuedAt?: string
@@ -116,26 +110,6 @@ describe('the vectors of draft-chapman-a2a-offline-delivery-00', () => {
       b.clock.advance(Date.parse(vector.advancedNow) - Date.parse(vector.enqueuedAt as string))
       await b.queue.sweep()
       expect(await b.queue.list(bob.eidHex)).toHaveLength(vector.expect.listCountAfterPurge as number)
-    })
-  }
-
-  for (const vector of ofKind('asleep-http-response').filter((one) => one.queueCaps !== undefined)) {
-    it(`[OD-45] [OD-47] ${vector.id}: ${vector.description}`, async () => {
-      const b = await open(vector.queueCaps)
-      const requests = vector.requests ?? [vector.request as NonNullable<Vector['request']>]
-      const bodies = []
-      for (const [i, request] of requests.entries()) {
-        // the bodies of one vector may be equal, and are then two messages to the author's queue
-        const answer = await enqueue(b, utf8(`${i}${request.body}`), request.atomCallerDid)
-        const refusal = answer.status === 'queued' ? ({ reason: 'asleep', queued: true } as const) : refusalOfAnswer(answer)
-        const { status, body } = refusalResponse(refusal, 'plain')
-        bodies.push({ ...body, statusCode: status, enqueued: answer.status === 'queued' })
-      }
-      const wanted = [vector.expect.first, vector.expect.second].filter((one) => one !== undefined) as Record<string, unknown>[]
-      for (const [i, { fromDid, ...members }] of (wanted.length === 0 ? [vector.expect] : wanted).entries()) {
-        expect(bodies[i]).toMatchObject(members)
-        if (fromDid !== undefined) expect((await b.queue.list(bob.eidHex))[i]?.principal).toBe(fromDid)
-      }
     })
   }
 })

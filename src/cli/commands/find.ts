@@ -1,9 +1,24 @@
 import { Option } from 'commander'
 import { REACHABILITY_MODES, type ReachabilityMode } from '../../../protocol/delivery/modes.ts'
+import { CONTROL_BOUNDS, type ControlParams } from '../../api/methods.ts'
 import type { FindResult } from '../../spaces/spaces.ts'
-import type { RegisterCommand } from '../context.ts'
+import type { Invocation, RegisterCommand } from '../context.ts'
 import { counted, type Output } from '../output.ts'
-import { integer, list } from '../values.ts'
+import { durationMs, integer, list } from '../values.ts'
+import { MEMBER_HEAD, memberRow, trustText } from './find-text.ts'
+import { watchFind } from './find-watch.ts'
+
+const WATCH_MS = 5_000
+
+interface FindOptions {
+  tags?: string[]
+  mode?: ReachabilityMode
+  limit?: number
+  page?: number
+  cursor?: string
+  watch?: true
+  every?: number
+}
 
 export const registerFind: RegisterCommand = (program, run) => {
   program
@@ -11,12 +26,37 @@ export const registerFind: RegisterCommand = (program, run) => {
     .description('find agents by topic: ns/topic@version for one space, ns/topic for a topic and all below it')
     .option('--tags <tags>', 'all of these, comma-separated', list)
     .addOption(new Option('--mode <mode>', 'only agents of this reachability').choices(REACHABILITY_MODES))
-    .option('--limit <count>', 'stop at this many', integer(1, 1_000))
-    .addHelpText('after', '\nExample:\n  rookery find org.agentnet/marketplace --tags seller')
-    .action((name: string, options: { tags?: string[]; mode?: ReachabilityMode; limit?: number }, command) =>
+    .addOption(
+      new Option('--limit <count>', 'stop at this many')
+        .argParser(integer(1, CONTROL_BOUNDS.listMax))
+        .conflicts(['page', 'cursor', 'watch'])
+    )
+    .option('--page <size>', 'so many and the cursor of the next page; without it all', integer(1, CONTROL_BOUNDS.listMax))
+    .option('--cursor <cursor>', 'the page behind this cursor')
+    .addOption(new Option('--watch', 'go on until Ctrl-C and tell who comes, goes and changes').conflicts(['page', 'cursor']))
+    .option('--every <duration>', 'with --watch: how often to search, 5s by default', durationMs)
+    .addHelpText(
+      'after',
+      `
+Example:
+  rookery find org.agentnet/marketplace --tags seller
+  rookery find org.agentnet/marketplace.energy@1#did:key:z6Mk… --mode always_on
+  rookery find org.agentnet/marketplace --watch --json`
+    )
+    .action((name: string, options: FindOptions, command) =>
       run(command, async (invocation) => {
-        const result = await invocation.call('find', { name, ...options })
+        const { tags, mode, limit, page, cursor, watch, every } = options
+        const query = { name, ...(tags === undefined ? {} : { tags }), ...(mode === undefined ? {} : { mode }) }
+        if (watch === true) return await watchFind(invocation, () => findAll(invocation, query, 'quiet'), every ?? WATCH_MS)
+        const inPages = page !== undefined || cursor !== undefined
+        const params: ControlParams<'find'> = {
+          ...query,
+          ...(limit === undefined ? {} : { limit }),
+          ...(inPages ? { page: { size: page ?? CONTROL_BOUNDS.listMax, ...(cursor === undefined ? {} : { after: cursor }) } } : {})
+        }
+        const result = inPages || limit !== undefined ? await invocation.call('find', params) : await findAll(invocation, query)
         invocation.out.result(result, () => print(invocation.out, result))
+        return undefined
       })
     )
   program
@@ -35,15 +75,42 @@ export const registerFind: RegisterCommand = (program, run) => {
     )
 }
 
+/** All pages of one search. */
+async function findAll(
+  invocation: Invocation,
+  query: Omit<ControlParams<'find'>, 'limit' | 'page'>,
+  progress: 'shown' | 'quiet' = 'shown'
+): Promise<FindResult> {
+  const first = await invocation.call('find', query, { progress })
+  const members = [...first.members]
+  for (let after = first.next; after !== undefined; ) {
+    const page = await invocation.call('find', { ...query, page: { size: CONTROL_BOUNDS.listMax, after } }, { progress })
+    for (const member of page.members) members.push(member)
+    after = page.next
+  }
+  const { next: _, ...whole } = first
+  return { ...whole, members }
+}
+
 function print(out: Output, result: FindResult): void {
+  const nowMs = Date.now()
   out.table(
-    ['AGENT', 'SPACE', 'MODE', 'TAGS'],
-    result.members.map((member) => [member.did, member.space, member.mode, member.tags.join(',')])
+    MEMBER_HEAD,
+    result.members.map((member) => memberRow(member, nowMs))
   )
-  const contested = result.spaces.filter((space) => space.contested)
-  for (const space of contested) out.note(`${space.name} is contested: several curators are alive; pin one with ${space.name}#did:key:…`)
-  const { registrars } = result
+  const { registrars, spaces } = result
+  if (spaces.length === 0)
+    out.note('nobody has announced it, or its curator is not the one that this node follows: see `rookery space show`')
+  for (const space of spaces) {
+    if (space.contested) out.note(`${space.name} is contested: several curators are alive; pin one with ${space.name}#${space.curator}`)
+    if (space.known === 'dht') out.note(`${space.name} is known from the DHT alone: no registrar has its announcement`)
+  }
+  if (spaces.length === 1 && spaces[0] !== undefined)
+    out.note(`${spaces[0].name} is curated by ${spaces[0].curator} (${trustText(spaces[0].trust)})`)
+  if (result.pruned > 0) out.note(`${counted(result.pruned, 'agent')} left out: pruned by the curator`)
+  const incomplete = result.complete ? '' : '; incomplete: too few registrars answered, or there are more than one search holds'
   out.note(
-    `${counted(result.members.length, 'agent')} in ${counted(result.spaces.length, 'space')}, from ${registrars.answered} of ${counted(registrars.known, 'registrar')}, ${Math.round(result.elapsedMs)} ms${result.complete ? '' : '; incomplete: too few registrars answered'}`
+    `${counted(result.members.length, 'agent')} in ${counted(spaces.length, 'space')}, from ${registrars.answered} of ${counted(registrars.known, 'registrar')}, ${Math.round(result.elapsedMs)} ms${incomplete}`
   )
+  if (result.next !== undefined) out.note(`there are more: --cursor ${result.next}`)
 }

@@ -250,6 +250,15 @@ export class FakeHost implements Host {
     values: (key) => this.#values(key),
     closerKnown: (key, max) => Math.min(max, this.#closest(key).indexOf(this)),
     routingTableSize: () => this.#known.size,
+    table: () => this.peers(),
+    nearestKnown: (key, max) => {
+      const known = new Set(this.peers())
+      return this.#closest(key)
+        .map(({ peer }) => peer)
+        .filter((peer) => known.has(peer))
+        .slice(0, max)
+    },
+    held: (key) => this.#value(key),
     mode: () => this.dhtMode
   }
 
