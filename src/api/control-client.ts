@@ -7,7 +7,7 @@ export interface CallOptions {
   /** ends the call and the work on the node */
   signal?: AbortSignal
   onProgress?: (text: string) => void
-  /** of a method that goes on telling */
+  /** what a method tells on the way, as values; which ones stands beside the method */
   onEvent?: (event: unknown) => void
   endpoint?: ControlEndpoint
 }

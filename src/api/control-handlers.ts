@@ -9,6 +9,7 @@ import type { PublishOptions } from '../spaces/spaces.ts'
 import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
 import type { ControlContext, ControlHandlers } from './control-server.ts'
 import { checkUntil, deliveryHandlers } from './delivery-handlers.ts'
+import { discover } from './discover-handler.ts'
 import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
 import { spaceHandlers } from './space-handlers.ts'
@@ -30,6 +31,7 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
     ...deliveryHandlers(node, options),
     ...spaceHandlers(node, options),
     ...stateHandlers(node),
+    discover: (params, context) => discover(node, params, context),
     status: () => nodeStatus(node),
     async stop(_params, context) {
       context.afterAnswer(() => void node.stop())

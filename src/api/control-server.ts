@@ -18,8 +18,10 @@ export interface ControlContext {
   readonly signal: AbortSignal
   /** a line for a person who waits; dropped when the caller reads too slowly */
   progress(text: string): void
-  /** a fact for the caller, of a method that goes on telling; waits until the caller has read what was told before */
-  emit(event: unknown): Promise<void>
+  /** A value for programs on the way to the result; dropped, as progress is, where the caller does not keep up. */
+  event(value: object): void
+  /** As `event`, for what must not be dropped: waits until the caller has read what was told before. */
+  emit(value: object): Promise<void>
   /** runs once the answer is written */
   afterAnswer(call: () => void): void
 }
@@ -103,13 +105,15 @@ export async function serveControl(
     try {
       const call = await readCall(request)
       response.writeHead(200, { 'content-type': 'application/x-ndjson; charset=utf-8', 'cache-control': 'no-store' })
+      const tell = (text: string) => {
+        if (!response.writableEnded && !response.destroyed && !response.writableNeedDrain) response.write(text)
+      }
       const context: ControlContext = {
         signal: abort.signal,
-        progress(text) {
-          if (!response.writableEnded && !response.destroyed && !response.writableNeedDrain) response.write(line({ progress: text }))
-        },
-        async emit(event) {
-          if (response.writableEnded || response.destroyed || response.write(line({ event }))) return
+        progress: (text) => tell(line({ progress: text })),
+        event: (value) => tell(line({ event: value })),
+        async emit(value) {
+          if (response.writableEnded || response.destroyed || response.write(line({ event: value }))) return
           const { promise, resolve } = Promise.withResolvers<void>()
           response.once('drain', resolve)
           response.once('close', resolve)

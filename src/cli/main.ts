@@ -5,6 +5,7 @@ import { registerAgent } from './commands/agent.ts'
 import { registerApprove } from './commands/approve.ts'
 import { registerAttach } from './commands/attach.ts'
 import { registerDemo } from './commands/demo.ts'
+import { registerDiscover } from './commands/discover.ts'
 import { registerFind } from './commands/find.ts'
 import { registerInbox } from './commands/inbox.ts'
 import { registerInit } from './commands/init.ts'
@@ -105,6 +106,7 @@ Example:
     registerAgent,
     registerSpace,
     registerFind,
+    registerDiscover,
     registerSession,
     registerState,
     registerSend,
