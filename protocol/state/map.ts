@@ -26,13 +26,13 @@ const STATE_CONTEXT = context('ese-state')
 
 export interface EseBounds {
   readonly keysMax: number
-  /** of one value; at most ESE_VALUE_BYTES_MAX */
-  readonly valueBytesMax: number
+  /** of one value; default ESE_VALUE_BYTES_MAX */
+  readonly valueBytesMax?: number
   /** of all entries: key, value and {@link ESE_ENTRY_BYTES} each */
   readonly bytesMax: number
 }
 
-export const ESE_BOUNDS_DEFAULT: EseBounds = { keysMax: 65_536, valueBytesMax: ESE_VALUE_BYTES_MAX, bytesMax: 16 * 1_048_576 }
+export const ESE_BOUNDS_DEFAULT: EseBounds = { keysMax: 65_536, bytesMax: 16 * 1_048_576 }
 
 /** What a batch did. `cleared`: all that was there before went first. */
 export interface EseDelta {
@@ -106,6 +106,7 @@ export class EseMap {
    */
   prepare({ clear, changes }: EseBatch): { readonly bytes: number; commit(): EseDelta; discard(): void } {
     if (this.#erased) throw new ProtocolError('OUT_OF_ORDER', 'the state was erased', { field: 'state' })
+    const { valueBytesMax = ESE_VALUE_BYTES_MAX } = this.bounds
     const staged = new Map<string, Uint8Array | undefined>()
     const now = (key: string) => (staged.has(key) ? staged.get(key) : clear ? undefined : this.#entries.get(key))
     const discard = () => {
@@ -124,7 +125,7 @@ export class EseMap {
         if (before !== undefined) bytes -= keyBytes + before.length
         if (after !== undefined) {
           bytes += keyBytes + after.length
-          if (after.length > this.bounds.valueBytesMax) throw over('valueBytesMax', after.length, this.bounds.valueBytesMax)
+          if (after.length > valueBytesMax) throw over('valueBytesMax', after.length, valueBytesMax)
         }
         size += (after === undefined ? 0 : 1) - (before === undefined ? 0 : 1)
       }
