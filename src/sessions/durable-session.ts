@@ -575,6 +575,7 @@ export class DurableSession implements Session, EpochOwner {
         reason
       })
     }
+    if (unknown.length > 0) this.#s.log.warn({ count: unknown.length, reason }, 'what was not acknowledged has an unknown outcome')
     this.#outbox.returnPending(reason)
     this.#inbox.clear()
     this.#tell({ kind: reason === 'diverged' ? 'diverged' : 'ended', session: this.info(), reason, by: end?.by ?? 'local', ...whyOf(end) })
