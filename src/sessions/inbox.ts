@@ -156,6 +156,7 @@ export class Inbox {
             }
           }
           this.#s.ledger.synced(seq)
+          this.#s.runMoved()
           this.#s.epoch?.synced(seq)
           this.#housekeeping.soon()
         }
