@@ -21,6 +21,8 @@ import { createEvidence } from './evidence/create-evidence.ts'
 import type { RecordEvidence } from './evidence/evidence.ts'
 import { refuseIfElsewhere } from './evidence/identity-elsewhere.ts'
 import { LocalStakeLedger, type StakeLedger } from './evidence/stake-ledger.ts'
+import { createGroups } from './groups/create-groups.ts'
+import { homeOf } from './identity/agent.ts'
 import { AgentFiles, AgentMemory, type AgentStorage } from './identity/agent-file.ts'
 import { Agents } from './identity/agents.ts'
 import { loadNodeKey, type NodeKey, nodeKeyOf } from './identity/node-key.ts'
@@ -170,6 +172,20 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const sessions = await createSessionManager({ ...components, host, agents, evidence, locate, rotated, eseKeys }, sessionsOf(config))
   locators.onNewer((eid, { address }) => sessions.locatorSeen(eid, address))
   closing.push('sessions', 1_000, () => sessions.stop())
+  const groups = await createGroups({
+    ...components,
+    sessions,
+    agentOf: (home) => agents.list().find((agent) => homeOf(agent) === home),
+    formerOf: (agent) => agents.ofAnyEid(agent.eid)?.former.map((one) => one.eid) ?? [],
+    connect: async (from, to, { signal: until }) => {
+      const now = newest(to)
+      evidence.admit(now)
+      return await sessions.open(from, now, (await locators.resolve(now, { signal: until })).address, { signal: until })
+    },
+    accept: () => (config.groups.accept === 'anyone' ? 'accept' : 'ignore'),
+    onFork: (proof) => void evidence.found(proof).catch((err: unknown) => logger.child('groups').error({ err }, 'evidence was not taken'))
+  })
+  closing.push('groups', 500, () => groups.stop())
   const discovery = await createDiscovery(
     {
       ...components,
@@ -199,6 +215,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     locators,
     spaces,
     sessions,
+    groups,
     discovery,
     evidence,
     successions,

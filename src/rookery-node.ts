@@ -20,6 +20,7 @@ import type { DiscoverQuery, Discovery } from './discovery/create-discovery.ts'
 import type { DiscoverOptions, FoundAnonymously } from './discovery/discover.ts'
 import { RookeryError } from './errors.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
+import type { Groups } from './groups/groups.ts'
 import { homeOf, type LocalAgent } from './identity/agent.ts'
 import type { AgentAdd, Agents, ModeChange } from './identity/agents.ts'
 import type { HostedAgent } from './identity/hosted-agent.ts'
@@ -62,6 +63,8 @@ export class RookeryNode {
   readonly spaces: Spaces
   readonly locators: Locators
   readonly sessions: RunningSessionManager
+  /** state shared by several agents (protocol/README.md §6, Groups) */
+  readonly groups: Groups
   /** searches that show nobody who searches (protocol/README.md §5) */
   readonly discovery: Discovery
   /** verdicts on identities that contradicted themselves, and the blacklist (protocol/README.md §8) */
@@ -101,6 +104,7 @@ export class RookeryNode {
     this.spaces = parts.spaces
     this.locators = locators
     this.sessions = sessions
+    this.groups = parts.groups
     this.discovery = parts.discovery
     this.evidence = parts.evidence
     this.todos = todos
@@ -372,7 +376,9 @@ export class RookeryNode {
    * @throws RookeryError `AGENT_UNKNOWN`, `ROTATION_PENDING`
    */
   async rotate(agent: HostedAgent, options: PublishOptions = {}): Promise<RotationReport> {
-    return await this.#rotations.rotate(agent, options)
+    const report = await this.#rotations.rotate(agent, options)
+    await this.groups.rotated(agent)
+    return report
   }
 
   /** From now on the agent takes nothing live; persisted, then published. */

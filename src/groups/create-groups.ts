@@ -96,7 +96,7 @@ class NodeGroups implements Groups {
       onFork: (evidence) => onFork?.(evidence)
     })
     this.#held.set(key, group)
-    for (const session of this.#open) if (session.local === agent) group.linkUp(session, [])
+    for (const session of this.#open) if (homeOf(session.local) === homeOf(agent)) group.linkUp(session, [])
     await this.#store.put({ home: homeOf(agent), statement: first.statement, startedMs })
     await group.begin()
     for (const listener of this.#listeners) listener(group)
@@ -134,7 +134,7 @@ class NodeGroups implements Groups {
 
   list(agent?: LocalAgent): Group[] {
     const all = [...this.#held.values()]
-    return agent === undefined ? all : all.filter((group) => group.agent === agent)
+    return agent === undefined ? all : all.filter((group) => homeOf(group.agent) === homeOf(agent))
   }
 
   onGroup(listener: (group: Group) => void): () => void {
@@ -201,7 +201,7 @@ class NodeGroups implements Groups {
   }
 
   *#of(session: Session): Iterable<HeldGroup> {
-    for (const group of [...this.#held.values()]) if (group.agent === session.local) yield group
+    for (const group of [...this.#held.values()]) if (homeOf(group.agent) === homeOf(session.local)) yield group
   }
 
   /** One item of a peer. What makes no sense has no effect: the session carries other things, too. */

@@ -154,6 +154,7 @@ export class HeldGroup implements Group {
       case 'fork':
         this.#log.warn({ writer: eidToDid(event.evidence.target) }, 'a member of the group told two histories')
         this.#init.onFork(event.evidence)
+        if (this.#isOwner) this.#expel(event.evidence.target)
         break
       case 'fault':
         this.#log.warn({ writer: eidToDid(event.writer), error: event.error.message }, 'a member of the group is followed no further')
@@ -223,6 +224,11 @@ export class HeldGroup implements Group {
       if (equals(member, this.core.self)) throw ownerStays()
       if (memberSince(this.core.statement, member) === undefined) throw memberUnknown(eidToDid(member))
     })
+  }
+
+  /** Who told two histories is trusted no more: then those who believed either one agree again. */
+  #expel(member: Eid): void {
+    this.remove(member).catch((error: unknown) => this.#log.error({ err: error }, 'a member that told two histories could not be removed'))
   }
 
   rekey(): Promise<void> {
