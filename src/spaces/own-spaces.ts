@@ -99,11 +99,15 @@ function rowOf(space: OwnSpace): Row {
   return { ...row, o: space.earlier.map(({ shards, untilSec }) => [shards, untilSec]) }
 }
 
-/** What a member goes on writing by once the space has `shards` parts: every other number of the last lifetime of a join. */
+/**
+ * What a member writes by beside the present number, for the life of a join each: the numbers that it wrote by before; a newcomer the half of the
+ * present one, which some reader may still go by.
+ */
 export function earlierShards(before: Pick<OwnJoin, 'shards' | 'earlier'> | undefined, shards: number, nowSec: number): EarlierShards[] {
-  if (before === undefined) return []
+  const untilSec = nowSec + JOIN_TTL_SEC
+  if (before === undefined) return shards === 1 ? [] : [{ shards: Math.floor(shards / 2), untilSec }]
   const running = before.earlier.filter((one) => one.untilSec > nowSec && one.shards !== shards && one.shards !== before.shards)
-  return before.shards === shards ? running : [{ shards: before.shards, untilSec: nowSec + JOIN_TTL_SEC }, ...running].slice(0, EARLIER_MAX)
+  return before.shards === shards ? running : [{ shards: before.shards, untilSec }, ...running].slice(0, EARLIER_MAX)
 }
 
 export function ownId(role: OwnSpace['role'], eid: Eid, dsid: DsId): string {

@@ -40,6 +40,7 @@ describe('help', () => {
     'space leave',
     'space list',
     'find',
+    'discover',
     'resolve',
     'session open',
     'session list',

@@ -97,6 +97,15 @@ describe('a space that grows', () => {
     expect((await c.spaces.find({ name: 'org.agentnet/marketplace.energy@2' })).spaces).toMatchObject([{ shards: 2 }])
   })
 
+  it('[G-24] shows a newcomer to readers who still go by the number before', async () => {
+    await start({})
+    await a.spaces.announce({ name: ENERGY, curator: alice, shards: 2 })
+    const agents = members(4)
+    for (const agent of agents) await b.spaces.join({ name: ENERGY, agent })
+    expect(await seenBy(1)).toEqual(agents.map(({ did }) => did).sort())
+    expect(await seenBy(2)).toEqual(await seenBy(1))
+  })
+
   it('[G-24] does not count joins that wait under the earlier number again', async () => {
     await start({ shardSplitAt: 10 })
     await a.spaces.announce({ name: ENERGY, curator: alice })

@@ -136,6 +136,21 @@ describe('the refresher', () => {
     await refresher.stop()
   })
 
+  it('[DS-10] goes on putting a tombstone that is not signed again, with pauses that grow', async () => {
+    const refresher = start()
+    const signedAtMs = clock.nowMs()
+    let calls = 0
+    const put = async (): Promise<Refreshed> => {
+      calls++
+      return { signedAtMs, coverage: 'partial' }
+    }
+    refresher.keep('gone', { ttlMs: HOUR_MS, signedAtMs, coverage: 'partial', sign: put, put })
+    await minutes(58)
+    expect(calls).toBeGreaterThanOrEqual(5)
+    expect(calls).toBeLessThanOrEqual(9)
+    await refresher.stop()
+  })
+
   it('runs at most four at once, and nothing after its stop', async () => {
     const refresher = start()
     let running = 0

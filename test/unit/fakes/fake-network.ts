@@ -164,7 +164,7 @@ export class FakeHost implements Host {
 
   async openStream(target: PeerAddress, protocol: string): Promise<ByteStream> {
     const host = this.#network.hosts.get(target.peer)
-    if (host === undefined || !host.online) {
+    if (host === undefined || !host.online || !this.online) {
       throw new RookeryError('DIAL_FAILED', `no way to ${target.peer}`, { kind: 'unavailable' })
     }
     const handler = host.#handlers.get(protocol)
@@ -182,6 +182,11 @@ export class FakeHost implements Host {
 
   async handle(protocol: string, handler: Handler): Promise<void> {
     this.#handlers.set(protocol, handler)
+  }
+
+  /** What serves a protocol here. */
+  handler(protocol: string): Handler {
+    return this.#handlers.get(protocol) as Handler
   }
 
   async unhandle(protocol: string): Promise<void> {
@@ -243,6 +248,7 @@ export class FakeHost implements Host {
         .slice(0, 20)
         .map((host) => ({ peer: host.peer, addrs: host.addresses() })),
     put: async (key, value) => {
+      if (!this.online) throw new RookeryError('DIAL_FAILED', 'the node is off', { kind: 'unavailable' })
       const closest = this.#closest(key).slice(0, 20)
       const stored = closest.filter((host) => host.#store(key, value)).length
       return { stored, asked: closest.length, known: closest.length }

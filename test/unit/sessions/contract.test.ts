@@ -42,7 +42,7 @@ async function crashing(init: { a?: NodeInit; b?: NodeInit } = {}) {
 }
 
 describe('a contract is agreed on', () => {
-  it('[SFC-01] [SFC-04] only where it is asked for: the same responder opens plain sessions too', async () => {
+  it('[SFC-01] [SFC-04] [SFC-05] only where it is asked for: the same responder opens plain sessions too', async () => {
     const plain = await Pair.create({ b: { contract: block } })
     const session = await plain.open()
     expect(sides(session, plain.b.sessions[0])).toEqual([undefined, undefined])
