@@ -13,6 +13,7 @@ import { discover } from './discover-handler.ts'
 import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
 import { spaceHandlers } from './space-handlers.ts'
+import { stateHandlers } from './state-handlers.ts'
 
 const PREVIEW_CHARS = 200
 const PAGE = 100
@@ -29,6 +30,7 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
   return {
     ...deliveryHandlers(node, options),
     ...spaceHandlers(node, options),
+    ...stateHandlers(node),
     discover: (params, context) => discover(node, params, context),
     status: () => nodeStatus(node),
     async stop(_params, context) {

@@ -18,6 +18,7 @@ import { registerSleepWake } from './commands/sleep-wake.ts'
 import { registerSpace } from './commands/space.ts'
 import { registerStanding } from './commands/standing.ts'
 import { registerStart } from './commands/start.ts'
+import { registerState } from './commands/state.ts'
 import { registerStatus } from './commands/status.ts'
 import { type CliContext, Invocation, type RunCommand } from './context.ts'
 import { Output } from './output.ts'
@@ -107,6 +108,7 @@ Example:
     registerFind,
     registerDiscover,
     registerSession,
+    registerState,
     registerSend,
     registerInbox,
     registerSleepWake,
