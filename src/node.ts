@@ -336,7 +336,7 @@ async function openHost(
           kBucketSize: config.dht.k,
           alpha: config.dht.alpha,
           disjointPaths: config.dht.disjointPaths,
-          clientMode: config.dht.mode === 'client',
+          mode: config.dht.mode,
           ...overrides.dht
         }
       }
@@ -361,7 +361,7 @@ async function strangerHost(config: Config, overrides: NodeOverrides, components
       mdns: false,
       profile: overrides.transport ?? 'quic',
       network: config.network,
-      dht: { clientMode: true }
+      dht: { mode: 'client' }
     }
   )
 }

@@ -82,7 +82,8 @@ export const configSchema = z.strictObject({
   mdns: z.boolean().default(false),
   dht: z
     .strictObject({
-      mode: z.enum(['server', 'client']).default('server'),
+      /** `auto`: serves the DHT while peers can reach this node, else only asks; `client` never serves */
+      mode: z.enum(['server', 'client', 'auto']).default('auto'),
       /** replicas of a record, size of a bucket */
       k: z.int().min(4).max(40).default(20),
       /** requests in flight a path of a look-up */
