@@ -22,6 +22,7 @@ import type { RecordEvidence } from './evidence/evidence.ts'
 import { refuseIfElsewhere } from './evidence/identity-elsewhere.ts'
 import { LocalStakeLedger, type StakeLedger } from './evidence/stake-ledger.ts'
 import { createGroups } from './groups/create-groups.ts'
+import { ReadyRuns } from './groups/ready-runs.ts'
 import { homeOf } from './identity/agent.ts'
 import { AgentFiles, AgentMemory, type AgentStorage } from './identity/agent-file.ts'
 import { Agents } from './identity/agents.ts'
@@ -169,12 +170,17 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const locate: SessionManagerComponents['locate'] = async (eid, options) => (await locators.resolve(eid, options)).address
   const rotated = (_certificate: Uint8Array, rotation: Rotation) => successions.note(rotation)
   const eseKeys = eseKeysOf(config, base, closing)
-  const sessions = await createSessionManager({ ...components, host, agents, evidence, locate, rotated, eseKeys }, sessionsOf(config))
+  const ready = new ReadyRuns()
+  const sessions = await createSessionManager(
+    { ...components, host, agents, evidence, locate, rotated, eseKeys, ready },
+    sessionsOf(config)
+  )
   locators.onNewer((eid, { address }) => sessions.locatorSeen(eid, address))
   closing.push('sessions', 1_000, () => sessions.stop())
   const groups = await createGroups({
     ...components,
     sessions,
+    ready,
     agentOf: (home) => agents.list().find((agent) => homeOf(agent) === home),
     formerOf: (agent) => agents.ofAnyEid(agent.eid)?.former.map((one) => one.eid) ?? [],
     connect: async (from, to, { signal: until }) => {

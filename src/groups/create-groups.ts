@@ -2,10 +2,10 @@ import { equals, toHex, utf8 } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import type { Evidence } from '../../protocol/evidence/proof.ts'
-import { DGK_BYTES, GID_BYTES, GROUP_NAME_BYTES_MAX } from '../../protocol/group/bounds.ts'
+import { DGK_BYTES, GID_BYTES, GROUP_NAME_BYTES_MAX, READY_VECTOR_ENTRIES_MAX } from '../../protocol/group/bounds.ts'
 import { type GroupKey, openGroupKey } from '../../protocol/group/group-key.ts'
 import { readGroupOp } from '../../protocol/group/group-op.ts'
-import { decodeGroupVector, decodeGroupWant, encodeGroupVector, GROUP_LIVE } from '../../protocol/group/group-vector.ts'
+import { decodeGroupVector, decodeGroupWant, encodeGroupVector, GROUP_LIVE, type ReadyRun } from '../../protocol/group/group-vector.ts'
 import { memberSince, nextStatement, type SignedStatement } from '../../protocol/group/statement.ts'
 import { type Eid, type EidHex, eidFromDid, eidHex, eidToDid } from '../../protocol/identity/eid.ts'
 import { ITEM_KINDS } from '../../protocol/session/items.ts'
@@ -20,6 +20,7 @@ import { type Connect, GROUP_CHANNEL } from './group-links.ts'
 import { GroupStore } from './group-store.ts'
 import { GROUPS_MAX, GROUPS_OF_OWNER_MAX, type Group, type Groups } from './groups.ts'
 import { HeldGroup } from './held-group.ts'
+import type { ReadyRuns } from './ready-runs.ts'
 
 /** Whose invitations an agent follows. */
 export type InvitationPolicy = (invitation: { agent: LocalAgent; owner: string; name: string }) => 'accept' | 'ignore'
@@ -36,6 +37,8 @@ export interface GroupsComponents {
   connect: Connect
   /** EIDs that an agent had before; default: none */
   formerOf?: (agent: LocalAgent) => readonly Eid[]
+  /** the same that the session manager was given as its additions to READY; absent: READY tells nothing of groups */
+  ready?: ReadyRuns
   /** default: everyone's, up to the bounds */
   accept?: InvitationPolicy
   /** a member told two histories, provably */
@@ -75,6 +78,7 @@ class NodeGroups implements Groups {
       if (memberSince(statement, agent.eid) === undefined) await this.#renameOwn(agent, statement)
       else await this.#hold(agent, { statement, dgk: undefined }, Math.max(startedMs + 1, this.#c.clock.nowMs()), 'restarted')
     }
+    this.#c.ready?.from((session) => this.#runsFor(session))
     this.#c.sessions.onSession((session) => this.#serve(session))
   }
 
@@ -178,7 +182,13 @@ class NodeGroups implements Groups {
     const up = () => {
       remote = session.remote
       this.#open.add(session)
-      for (const group of this.#of(session)) group.linkUp(session, [])
+      const told = this.#c.ready?.told(session) ?? []
+      for (const group of this.#of(session)) {
+        group.linkUp(
+          session,
+          told.filter(({ gid }) => equals(gid, group.core.gid))
+        )
+      }
     }
     const down = () => {
       this.#open.delete(session)
@@ -198,6 +208,16 @@ class NodeGroups implements Groups {
     })
     void session.closed.then(down)
     if (session.info().state === 'established') up()
+  }
+
+  /** What READY tells a member of the groups that the two share. */
+  #runsFor(session: Session): ReadyRun[] {
+    const runs: ReadyRun[] = []
+    for (const { core } of this.#of(session)) {
+      if (memberSince(core.statement, session.remote) === undefined) continue
+      for (const point of core.runsHeld()) runs.push({ gid: core.gid, ...point })
+    }
+    return runs.slice(0, READY_VECTOR_ENTRIES_MAX)
   }
 
   *#of(session: Session): Iterable<HeldGroup> {

@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { toHex } from '../../protocol/bytes.ts'
 import type { Group } from '../../src/groups/groups.ts'
-import { GroupNodes, groupAt, memoryStore, until } from '../support/group-nodes.ts'
+import type { DurableSession } from '../../src/sessions/durable-session.ts'
+import { type GroupNode, GroupNodes, groupAt, memoryStore, until } from '../support/group-nodes.ts'
 import { agentOf } from '../unit/sessions/memory-net.ts'
 import { addressOf, startHost, stopHosts } from './host-fixture.ts'
 
@@ -95,5 +96,25 @@ describe('groups over real sessions', () => {
     await member.set('k', 1)
     await until([own], () => own.view().members.some(({ did, linked }) => did === shy.agent.did && linked) || seen(own, 'k').length === 1)
     expect(shy.groups.list()).toEqual([])
+  }, 30_000)
+
+  it('[PSS-07] READY of a session that goes on tells what each side holds of every run, and what is missing follows', async () => {
+    const [own, member] = (await board(2)) as [Group, Group]
+    const [first, second] = world.nodes as [GroupNode, GroupNode]
+    await member.set('k', 1)
+    await until([own, member], () => isSame([own, member]))
+    const session = (await first.sessions.get(first.sessions.list()[0]?.id ?? '')) as DurableSession
+    expect(first.ready.told(session)).toEqual([]) // it opened before there was a group
+    const happened = (kind: string) => new Promise<void>((resolve) => session.onEvent((event) => void (event.kind === kind && resolve())))
+    const [lost, resumed] = [happened('disconnected'), happened('resumed')]
+    session.epoch?.connection.abort(new Error('cut by the test'))
+    await lost
+    await member.set('k', 2)
+    await own.set('k', 3)
+    await resumed
+    await until([own, member], () => isSame([own, member]) && own.get('k', second.agent.eid) === 2)
+    expect(member.get('k', first.agent.eid)).toBe(3)
+    const told = first.ready.told(session)
+    expect(told.map(({ gid, writer, n }) => [toHex(gid), toHex(writer), n >= 2n])).toEqual([[own.id, second.agent.eidHex, true]])
   }, 30_000)
 })

@@ -5,6 +5,7 @@ import { type Eid, type EidHex, eidHex } from '../../protocol/identity/eid.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import { createGroups, type InvitationPolicy } from '../../src/groups/create-groups.ts'
 import type { Group, Groups } from '../../src/groups/groups.ts'
+import { ReadyRuns } from '../../src/groups/ready-runs.ts'
 import type { LocalAgent } from '../../src/identity/agent.ts'
 import type { Host, PeerAddress } from '../../src/net/host.ts'
 import { systemClock } from '../../src/platform/clock.ts'
@@ -20,6 +21,7 @@ export interface GroupNode {
   store: Store
   sessions: RunningSessionManager
   groups: Groups
+  ready: ReadyRuns
   forks: Evidence[]
   stop(): Promise<void>
 }
@@ -43,11 +45,13 @@ export class GroupNodes {
     const agents = { byEid: (eid: Eid) => (equals(eid, agent.eid) ? agent : undefined), list: () => [agent] }
     this.#addresses.set(agent.eidHex, address)
     const locate = async (to: Eid) => this.#addressOf(at, to)
-    const sessions = await createSessionManager({ ...components, host, agents, locate }, { reconnectMsMax: 1_000 })
+    const ready = new ReadyRuns()
+    const sessions = await createSessionManager({ ...components, host, agents, locate, ready }, { reconnectMsMax: 1_000 })
     const forks: Evidence[] = []
     const groups = await createGroups({
       ...components,
       sessions,
+      ready,
       agentOf: (home) => (home === agent.eidHex ? agent : undefined),
       connect: async (from, to, { signal }) => await sessions.open(from, to, this.#addressOf(at, to), { signal }),
       ...(accept === undefined ? {} : { accept }),
@@ -58,7 +62,7 @@ export class GroupNodes {
       await sessions.stop()
       await host.stop()
     }
-    const node = { host, agent, store, sessions, groups, forks, stop }
+    const node = { host, agent, store, sessions, groups, ready, forks, stop }
     this.nodes.push(node)
     return node
   }
