@@ -41,7 +41,8 @@ function noting(name: string, signed: Map<string, string>, lies: string[]): Loca
     if (kind === 'announce' || kind === 'join') {
       const payload = message.slice('rookery/v1/record/'.length + kind.length + 1)
       const fields = new CborFields(decodeCbor(payload), kind)
-      const of = kind === 'join' ? toHex(fields.bytes('dsid', { length: 32 })) : `${fields.text('topic', { bytesMax: 256 })}@${fields.uint('ver')}`
+      const of =
+        kind === 'join' ? toHex(fields.bytes('dsid', { length: 32 })) : `${fields.text('topic', { bytesMax: 256 })}@${fields.uint('ver')}`
       const place = `${kind} ${of} ${fields.uint('seq')}`
       if (signed.has(place) && signed.get(place) !== toHex(payload)) lies.push(place)
       signed.set(place, toHex(payload))
