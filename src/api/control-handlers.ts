@@ -50,10 +50,11 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
       const { mailboxKey, ...view } = await node.locators.resolve(eidFromDid(did), options(context))
       return { ...view, mailboxKeyHex: toHex(mailboxKey) }
     },
-    async 'session.open'({ agent, did, contract }, context) {
+    async 'session.open'({ agent, did, contract, exclusive }, context) {
       const session = await node.openSession(node.agents.get(agent), node.agents.eidOf(did), {
         ...options(context),
-        ...(contract === undefined ? {} : { contract: needsOf(contract) })
+        ...(contract === undefined ? {} : { contract: needsOf(contract) }),
+        ...(exclusive === undefined ? {} : { exclusive })
       })
       return session.info()
     },

@@ -164,8 +164,8 @@ export const CONTROL_PARAMS = {
     shards: z.int().min(1).max(256).optional()
   }),
   resolve: z.strictObject({ did }),
-  /** `contract`: ask for one that grants at least this; without members any will do */
-  'session.open': z.strictObject({ agent: agentRef, did, contract: contractNeeds.optional() }),
+  /** `contract`: ask for one that grants at least this; without members any will do. `exclusive`: ask for an ESE pair that no other session shares */
+  'session.open': z.strictObject({ agent: agentRef, did, contract: contractNeeds.optional(), exclusive: z.boolean().optional() }),
   'session.list': z.strictObject({}),
   /** a session with a connection is pinged for its round-trip time */
   'session.show': z.strictObject({ id: sessionId }),
