@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { writeHeapSnapshot } from 'node:v8'
-import { createNode, nodeCrypto, type RookeryNode, type Session, systemRandom } from '../../src/index.ts'
 import { initDataDir } from '../../src/identity/init.ts'
+import { createNode, nodeCrypto, type RookeryNode, type Session, systemRandom } from '../../src/index.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 
 /**
