@@ -12,6 +12,7 @@ import { checkUntil, deliveryHandlers } from './delivery-handlers.ts'
 import { discover } from './discover-handler.ts'
 import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
+import { pointHandlers } from './point-handlers.ts'
 import { spaceHandlers } from './space-handlers.ts'
 
 const PREVIEW_CHARS = 200
@@ -29,6 +30,7 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
   return {
     ...deliveryHandlers(node, options),
     ...spaceHandlers(node, options),
+    ...pointHandlers(node, options),
     discover: (params, context) => discover(node, params, context),
     status: () => nodeStatus(node),
     async stop(_params, context) {
