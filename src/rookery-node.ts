@@ -322,6 +322,7 @@ export class RookeryNode {
   /**
    * Opens a session, or gives the live one.
    * @param options.contract - asks for a contract that grants at least this; `{}`: any
+   * @param options.exclusive - asks for an ESE pair that is shared with no other session
    * @throws RookeryError `AGENT_UNKNOWN`, `AGENT_REFUSED`, `DIAL_FAILED`, `HANDSHAKE_FAILED`, …
    */
   async openSession(from: HostedAgent, to: Eid, options: PublishOptions & SessionOpenOptions = {}): Promise<Session> {
@@ -329,10 +330,11 @@ export class RookeryNode {
     this.evidence.admit(now)
     const { address } = await this.locators.resolve(now, options)
     options.onProgress?.('opening a session')
-    const { signal, contract } = options
+    const { signal, contract, exclusive } = options
     return await this.sessions.open(from, now, address, {
       ...(signal === undefined ? {} : { signal }),
-      ...(contract === undefined ? {} : { contract })
+      ...(contract === undefined ? {} : { contract }),
+      ...(exclusive === undefined ? {} : { exclusive })
     })
   }
 

@@ -14,6 +14,7 @@ import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
 import { pointHandlers } from './point-handlers.ts'
 import { spaceHandlers } from './space-handlers.ts'
+import { stateHandlers } from './state-handlers.ts'
 
 const PREVIEW_CHARS = 200
 const PAGE = 100
@@ -31,6 +32,7 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
     ...deliveryHandlers(node, options),
     ...spaceHandlers(node, options),
     ...pointHandlers(node, options),
+    ...stateHandlers(node),
     discover: (params, context) => discover(node, params, context),
     status: () => nodeStatus(node),
     async stop(_params, context) {

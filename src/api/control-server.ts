@@ -20,6 +20,8 @@ export interface ControlContext {
   progress(text: string): void
   /** A value for programs on the way to the result; dropped, as progress is, where the caller does not keep up. */
   event(value: object): void
+  /** As `event`, for what must not be dropped: waits until the caller has read what was told before. */
+  emit(value: object): Promise<void>
   /** runs once the answer is written */
   afterAnswer(call: () => void): void
 }
@@ -110,6 +112,15 @@ export async function serveControl(
         signal: abort.signal,
         progress: (text) => tell(line({ progress: text })),
         event: (value) => tell(line({ event: value })),
+        async emit(value) {
+          if (response.writableEnded || response.destroyed || response.write(line({ event: value }))) return
+          const { promise, resolve } = Promise.withResolvers<void>()
+          response.once('drain', resolve)
+          response.once('close', resolve)
+          await promise
+          response.off('drain', resolve)
+          response.off('close', resolve)
+        },
         afterAnswer: (run) => after.push(run)
       }
       const handler = components.handlers[call.method] as (params: unknown, context: ControlContext) => Promise<unknown>

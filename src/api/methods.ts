@@ -29,6 +29,7 @@ import type { StoreState } from '../store/store.ts'
 import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
 import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
 import type { WorkProgress } from '../work/solver.ts'
+import { STATE_PARAMS, type StateResults } from './state-methods.ts'
 
 /** Bounds of the control API; a request above one is refused with the bound's name. */
 export const CONTROL_BOUNDS = {
@@ -267,6 +268,7 @@ export const CONTROL_PARAMS = {
   'queue.retry': z.strictObject({ agent: agentRef }),
   /** writes what waits, sealed as it is, into the data directory */
   'queue.export': z.strictObject({ agent: agentRef }),
+  ...STATE_PARAMS,
   /** with `did` (or the name of an agent of this node): that one, after asking its registrars */
   standing: z.strictObject({ did: did.optional(), limit: limit.optional() })
 } as const
@@ -374,7 +376,7 @@ export interface QueueEntry {
   expiresAtMs: number
 }
 
-export interface ControlResults {
+export interface ControlResults extends StateResults {
   status: NodeStatus
   /** answered before the node stops */
   stop: { stopping: true }

@@ -19,6 +19,7 @@ import { registerSleepWake } from './commands/sleep-wake.ts'
 import { registerSpace } from './commands/space.ts'
 import { registerStanding } from './commands/standing.ts'
 import { registerStart } from './commands/start.ts'
+import { registerState } from './commands/state.ts'
 import { registerStatus } from './commands/status.ts'
 import { type CliContext, Invocation, type RunCommand } from './context.ts'
 import { Output } from './output.ts'
@@ -109,6 +110,7 @@ Example:
     registerDiscover,
     registerPoint,
     registerSession,
+    registerState,
     registerSend,
     registerInbox,
     registerSleepWake,
