@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import type { AbstractLevel } from 'abstract-level'
 import { equals, fromHex } from '../protocol/bytes.ts'
 import type { CryptoProvider } from '../protocol/crypto/provider.ts'
@@ -32,12 +33,14 @@ import { type Clock, systemClock } from './platform/clock.ts'
 import { Closing } from './platform/closing.ts'
 import { type Logger, silentLogger } from './platform/logger.ts'
 import { type Random, systemRandom } from './platform/random.ts'
+import { createPoints } from './points/create-points.ts'
 import { type Base, RookeryNode } from './rookery-node.ts'
 import { createSessionManager, type SessionManagerComponents, type SessionManagerInit } from './sessions/create-session-manager.ts'
 import { createLocators } from './spaces/create-locators.ts'
 import { createSpaces } from './spaces/create-spaces.ts'
 import { recordRules } from './spaces/record-rules.ts'
 import { createRegistry } from './spaces/registry.ts'
+import { ESE_KEYS_FILE, type KeySlots, memoryKeySlots, openKeySlots } from './state/key-slots.ts'
 import { holderOf, removeLockFile } from './store/lock-file.ts'
 import { openStore } from './store/open-store.ts'
 import { bringToSchema } from './store/schema-version.ts'
@@ -164,9 +167,17 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   closing.push('spaces', 1_500, () => spaces.stop({ withdraw: overrides.records === 'leave' ? 'no' : 'yes' }))
   const locate: SessionManagerComponents['locate'] = async (eid, options) => (await locators.resolve(eid, options)).address
   const rotated = (_certificate: Uint8Array, rotation: Rotation) => successions.note(rotation)
-  const sessions = await createSessionManager({ ...components, host, agents, evidence, locate, rotated }, sessionsOf(config))
+  const eseKeys = eseKeysOf(config, base, closing)
+  const sessions = await createSessionManager({ ...components, host, agents, evidence, locate, rotated, eseKeys }, sessionsOf(config))
   locators.onNewer((eid, { address }) => sessions.locatorSeen(eid, address))
   closing.push('sessions', 1_000, () => sessions.stop())
+  const points = await createPoints({
+    ...components,
+    host,
+    agents: own,
+    open: async (from, to, options) => await node.openSession(agents.get(from.name), to, options)
+  })
+  closing.push('points', 250, () => points.stop())
   const discovery = await createDiscovery(
     {
       ...components,
@@ -176,7 +187,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
       registrarsMax: config.registrarsMax,
       locators,
       joins: () => spaces.joins(),
-      points: () => [],
+      points: () => points.records(),
       agent: own,
       reputation: (of) => REPUTATION[evidence.standing(of)],
       policy: overrides.answerPolicy ?? (() => (config.discovery.answer === 'yes' ? 'answer' : 'silent'))
@@ -197,6 +208,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     spaces,
     sessions,
     discovery,
+    points,
     evidence,
     successions,
     todos,
@@ -247,7 +259,13 @@ function cryptoUnavailable(cause?: unknown): RookeryError {
 }
 
 function sessionsOf({ sessionsMax, sessions }: Config): SessionManagerInit {
-  return { sessionsMax, ...(sessions.contract === 'off' ? {} : { contract: sessions.contract }) }
+  const { contract, contracts } = sessions
+  const ofAgent = new Map(Object.entries(contracts))
+  return {
+    sessionsMax,
+    ...(contract === 'off' ? {} : { contract }),
+    contractOf: ({ name }) => ofAgent.get(name)
+  }
 }
 
 function nodeKey(config: Config, overrides: NodeOverrides, { crypto }: Base): NodeKey {
@@ -258,6 +276,14 @@ function nodeKey(config: Config, overrides: NodeOverrides, { crypto }: Base): No
     field: 'dataDir',
     remedy: 'set dataDir to a folder that `rookery init` made'
   })
+}
+
+/** Keys of ESEs: in a file beside the store, which erasure overwrites in place. */
+function eseKeysOf({ dataDir }: Config, { random }: Base, closing: Closing): KeySlots {
+  if (dataDir === undefined) return memoryKeySlots(random)
+  const keys = openKeySlots(join(dataDir, ESE_KEYS_FILE), random)
+  closing.push('keys of ESEs', 100, () => keys.close())
+  return keys
 }
 
 function agentStorage(config: Config, { crypto, random }: Base): AgentStorage {
@@ -319,7 +345,7 @@ async function openHost(
           kBucketSize: config.dht.k,
           alpha: config.dht.alpha,
           disjointPaths: config.dht.disjointPaths,
-          clientMode: config.dht.mode === 'client',
+          mode: config.dht.mode,
           ...overrides.dht
         }
       }
@@ -344,7 +370,7 @@ async function strangerHost(config: Config, overrides: NodeOverrides, components
       mdns: false,
       profile: overrides.transport ?? 'quic',
       network: config.network,
-      dht: { clientMode: true }
+      dht: { mode: 'client' }
     }
   )
 }

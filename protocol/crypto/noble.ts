@@ -6,25 +6,12 @@ import { hmac } from '@noble/hashes/hmac.js'
 import { sha256, sha512 } from '@noble/hashes/sha2.js'
 import { concat, equals, isZero } from '../bytes.ts'
 import { createHpke } from './hpke.ts'
+import { hasPrimeOrder } from './prime-order.ts'
 import type { Aead, CryptoProvider, Ed25519, X25519 } from './provider.ts'
 
 ed.hashes.sha512 = sha512
 
 const GROUP_ORDER = ed.Point.CURVE().n
-
-/** Canonical encoding, on the curve, of prime order (so neither small nor mixed). */
-export function isPrimeOrderKey(publicKey: Uint8Array): boolean {
-  return point(publicKey) !== undefined
-}
-
-function point(publicKey: Uint8Array): ed.Point | undefined {
-  try {
-    const decoded = ed.Point.fromBytes(publicKey, false)
-    return !decoded.isSmallOrder() && decoded.isTorsionFree() ? decoded : undefined
-  } catch {
-    return undefined
-  }
-}
 
 function littleEndian(bytes: Uint8Array): bigint {
   let value = 0n
@@ -37,16 +24,17 @@ const ed25519: Ed25519 = {
   sign: (seed, message) => ed.sign(message, seed),
   verify(publicKey, message, signature) {
     if (publicKey.length !== 32 || signature.length !== 64) return false
-    const a = point(publicKey)
+    if (!hasPrimeOrder(publicKey)) return false
+    const a = ed.Point.fromBytes(publicKey, false)
     const s = littleEndian(signature.subarray(32))
-    if (a === undefined || s >= GROUP_ORDER) return false
+    if (s >= GROUP_ORDER) return false
     const r = signature.subarray(0, 32)
     const k = littleEndian(sha512(concat([r, publicKey, message]))) % GROUP_ORDER
     const sb = s === 0n ? ed.Point.ZERO : ed.Point.BASE.multiply(s, false)
     const ka = k === 0n ? ed.Point.ZERO : a.multiply(k, false)
     return equals(sb.subtract(ka).toBytes(), r)
   },
-  isValidKey: isPrimeOrderKey
+  isValidKey: hasPrimeOrder
 }
 
 const x: X25519 = {
@@ -58,6 +46,10 @@ const x: X25519 = {
     } catch {
       return undefined
     }
+  },
+  exchange(secret, publicKey) {
+    const shared = x.sharedSecret(secret, publicKey)
+    return shared === undefined ? undefined : { own: x.publicKey(secret), shared }
   }
 }
 

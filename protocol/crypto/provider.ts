@@ -34,6 +34,8 @@ export interface X25519 {
   publicKey(secret: Uint8Array): Uint8Array
   /** The 32-byte shared secret, or undefined where it is all zero (a low-order point) or the key is malformed. */
   sharedSecret(secret: Uint8Array, publicKey: Uint8Array): Uint8Array | undefined
+  /** Both of the above under one secret, which is taken in once. */
+  exchange(secret: Uint8Array, publicKey: Uint8Array): { own: Uint8Array; shared: Uint8Array } | undefined
 }
 
 /** AES-256-GCM: 32-byte key, 12-byte nonce, 16-byte tag at the end. */

@@ -289,6 +289,30 @@ describe('the rate', () => {
   })
 })
 
+describe('what lasts beyond a process', () => {
+  it('[SFC-08] [SFC-09] counts tasks that go on and stored objects after a restart as before it, until they end', () => {
+    const before = meterOf({ concurrentTasksMax: 3, storedBytesMax: 1_000 }, { nowMs: 5_000, ageMs: 1_000 })
+    for (const id of ['t1', 't2']) {
+      expect(before.hold('received', 'concurrentTasks', 1)).toBeUndefined()
+      expect(before.taskGoesOn('received', id)).toBe(true)
+    }
+    expect(before.taskGoesOn('received', 't2')).toBe(false)
+    expect(before.hold('received', 'concurrentTasks', 1)).toBeUndefined() // no answer yet: it is not known under any id
+    expect(before.store('sent', { name: 'one', bytes: 600, untilMs: 65_000 }, 5_000)).toBeUndefined()
+    const kept = JSON.parse(JSON.stringify(before.totals()))
+
+    const after = meterOf({ concurrentTasksMax: 3, storedBytesMax: 1_000 }, { nowMs: 900, ageMs: 31_000, totals: kept, start: 'resumed' })
+    expect([...after.tasks('received')]).toEqual(['t1', 't2'])
+    expect(after.usage(900).received.concurrentTasks).toBe(2)
+    expect(after.store('sent', { name: 'two', bytes: 500, untilMs: 99_000 }, 900)).toMatchObject({ field: 'sfc.storedBytesMax' })
+    expect(after.store('sent', { name: 'one', bytes: 600, untilMs: 99_000 }, 900)).toBeUndefined() // the same again
+    expect(after.store('sent', { name: 'two', bytes: 500, untilMs: 99_000 }, 30_900)).toBeUndefined() // 61 s after the first handshake it is gone
+    after.taskEnded('received', 't1')
+    after.taskEnded('received', 't1')
+    expect(after.usage(900).received.concurrentTasks).toBe(1)
+  })
+})
+
 describe('the judgement of an offer', () => {
   it('[SFC-07] accepts what gives at least what is needed, and names the first field that does not', () => {
     expect(judgeOffer(block, { needs: {} })).toEqual({ kind: 'accept' })

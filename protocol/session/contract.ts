@@ -44,8 +44,18 @@ export interface ContractUsage {
 
 /** What survives a restart: everything else is made new. */
 export interface ContractTotals {
-  sent: { messages: number; payloadBytes: number; payloadBytesLargest: number }
-  received: { messages: number; payloadBytes: number; payloadBytesLargest: number }
+  sent: FlowTotals
+  received: FlowTotals
+}
+
+export interface FlowTotals {
+  messages: number
+  payloadBytes: number
+  payloadBytesLargest: number
+  /** ids of the tasks that go on */
+  tasks?: string[]
+  /** what is stored: name, bytes, and how long after the first handshake it expires, ms */
+  stored?: [string, number, number][]
 }
 
 export interface ContractMeterInit {
@@ -72,6 +82,8 @@ interface Tally {
   payloadBytes: number
   payloadBytesLargest: number
   readonly lasting: Record<Lasting, number>
+  /** of the tasks that are counted, those that are known by an id; at most as many */
+  readonly tasks: Set<string>
   /** by name; at most STORED_ENTRIES_MAX and one */
   readonly stored: Map<string, { bytes: number; untilMs: number }>
 }
@@ -98,7 +110,7 @@ export class ContractMeter {
     const rate = block.messagesPerMinuteMax
     this.#bucket = new RateBucket({ perMinute: rate, start: start === 'new' ? 'full' : 'empty', nowMs })
     this.#windows = { sent: new RateWindow(MINUTE_MS), received: new RateWindow(MINUTE_MS) }
-    this.#tallies = { sent: tally(totals?.sent), received: tally(totals?.received) }
+    this.#tallies = { sent: tally(totals?.sent, this.#openedMs), received: tally(totals?.received, this.#openedMs) }
   }
 
   /**
@@ -197,6 +209,24 @@ export class ContractMeter {
     lasting[what] = Math.max(0, lasting[what] - amount)
   }
 
+  /** Ids of the tasks that go on. */
+  tasks(flow: Flow): ReadonlySet<string> {
+    return this.#tallies[flow].tasks
+  }
+
+  /** A task that {@link hold} took room for goes on under this id. @returns false for one that is counted already */
+  taskGoesOn(flow: Flow, id: string): boolean {
+    const { tasks } = this.#tallies[flow]
+    if (tasks.has(id)) return false
+    tasks.add(id)
+    return true
+  }
+
+  /** Its room is free again. */
+  taskEnded(flow: Flow, id: string): void {
+    if (this.#tallies[flow].tasks.delete(id)) this.release(flow, 'concurrentTasks', 1)
+  }
+
   /**
    * Takes room for an object that the other side keeps until `untilMs`, monotonic. The same object again takes no more.
    * @param object.name - what tells it from others, not empty
@@ -256,18 +286,28 @@ export class ContractMeter {
   }
 
   totals(): ContractTotals {
-    const of = ({ messages, payloadBytes, payloadBytesLargest }: Tally) => ({ messages, payloadBytes, payloadBytesLargest })
+    const of = ({ messages, payloadBytes, payloadBytesLargest, tasks, stored }: Tally): FlowTotals => ({
+      messages,
+      payloadBytes,
+      payloadBytesLargest,
+      ...(tasks.size === 0 ? {} : { tasks: [...tasks] }),
+      ...(stored.size === 0
+        ? {}
+        : { stored: [...stored].map(([name, { bytes, untilMs }]) => [name, bytes, Math.round(untilMs - this.#openedMs)]) })
+    })
     return { sent: of(this.#tallies.sent), received: of(this.#tallies.received) }
   }
 }
 
-function tally(totals: ContractTotals['sent'] | undefined): Tally {
+function tally(totals: FlowTotals | undefined, openedMs: number): Tally {
+  const tasks = new Set(totals?.tasks)
   return {
     messages: totals?.messages ?? 0,
     payloadBytes: totals?.payloadBytes ?? 0,
     payloadBytesLargest: totals?.payloadBytesLargest ?? 0,
-    lasting: { eseBytes: 0, concurrentTasks: 0 },
-    stored: new Map()
+    lasting: { eseBytes: 0, concurrentTasks: tasks.size },
+    tasks,
+    stored: new Map((totals?.stored ?? []).map(([name, bytes, afterMs]) => [name, { bytes, untilMs: openedMs + afterMs }]))
   }
 }
 

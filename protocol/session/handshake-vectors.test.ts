@@ -94,6 +94,10 @@ function exchange(vector: HandshakeVector, base: CryptoProvider) {
       sharedSecret: (secret, key) => {
         const dh = base.x25519.sharedSecret(secret, key)
         return dh === undefined ? undefined : note(dh)
+      },
+      exchange: (secret, key) => {
+        const both = base.x25519.exchange(secret, key)
+        return both === undefined ? undefined : { own: note(both.own), shared: note(both.shared) }
       }
     }
   }

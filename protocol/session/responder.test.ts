@@ -80,7 +80,11 @@ const cheapCrypto: CryptoProvider = {
   hkdfExtract: () => new Uint8Array(32).fill(1),
   hkdfExpand: (_, __, length) => new Uint8Array(length).fill(2),
   aead: { ...nodeCrypto.aead, seal: (_, __, ___, plaintext) => new Uint8Array(plaintext.length + 16).fill(3) },
-  x25519: { publicKey: () => new Uint8Array(32).fill(9), sharedSecret: () => new Uint8Array(32).fill(7) },
+  x25519: {
+    publicKey: () => new Uint8Array(32).fill(9),
+    sharedSecret: () => new Uint8Array(32).fill(7),
+    exchange: () => ({ own: new Uint8Array(32).fill(9), shared: new Uint8Array(32).fill(7) })
+  },
   ed25519: { ...nodeCrypto.ed25519, sign: () => new Uint8Array(64).fill(5) }
 }
 
@@ -160,10 +164,10 @@ describe('responder before the ACK', () => {
     const counting: CryptoProvider = {
       ...nodeCrypto,
       x25519: {
-        publicKey: nodeCrypto.x25519.publicKey,
-        sharedSecret: (secret, key) => {
+        ...nodeCrypto.x25519,
+        exchange: (secret, key) => {
           curves += 1
-          return nodeCrypto.x25519.sharedSecret(secret, key)
+          return nodeCrypto.x25519.exchange(secret, key)
         }
       }
     }

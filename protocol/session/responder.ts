@@ -325,14 +325,14 @@ export class Responder<Reason> {
   #exchange(period: PeriodSecret, ctx: Uint8Array, ephI: Uint8Array): { ephR: Uint8Array; prk: Uint8Array } {
     const { crypto } = this.#init
     const secret = ephemeralSecret(crypto, period, ctx)
-    const dh = crypto.x25519.sharedSecret(secret, ephI)
-    if (dh === undefined) {
-      wipe(secret)
+    const exchanged = crypto.x25519.exchange(secret, ephI)
+    wipe(secret)
+    if (exchanged === undefined) {
       throw new ProtocolError('KEY_EXCHANGE', "the initiator's ephemeral key is of low order", { field: 'ephI' })
     }
-    const ephR = crypto.x25519.publicKey(secret)
-    const prk = handshakeSecret(crypto, dh)
-    wipe(secret, dh)
+    const { own: ephR, shared } = exchanged
+    const prk = handshakeSecret(crypto, shared)
+    wipe(shared)
     return { ephR, prk }
   }
 }

@@ -129,12 +129,13 @@ describe('an ESE map', () => {
   })
 
   it('refuses what is over a bound and names it', () => {
-    const map = new EseMap(crypto, { keysMax: 2, bytesMax: 200 })
+    const map = new EseMap(crypto, { keysMax: 2, valueBytesMax: 300, bytesMax: 200 })
     const set = (name: string, value: string) => eseBatch([{ op: 'set', key: name, value }])
     map.apply(set('a', ''))
     map.apply(set('b', ''))
     expect(refusalOf(() => map.apply(set('c', ''))).field).toBe('keysMax')
     expect(refusalOf(() => map.apply(set('b', 'x'.repeat(200)))).field).toBe('bytesMax')
+    expect(refusalOf(() => map.apply(set('b', 'x'.repeat(299)))).field).toBe('valueBytesMax')
     expect(refusalOf(() => set('k'.repeat(ESE_KEY_BYTES_MAX + 1), '')).field).toBe('key')
     expect(refusalOf(() => set('', '')).field).toBe('key')
     expect(refusalOf(() => set('a', 'x'.repeat(ESE_VALUE_BYTES_MAX))).field).toBe('value')

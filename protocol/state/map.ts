@@ -7,6 +7,7 @@ import {
   decodeEseBatch,
   decodeEseValue,
   ESE_CHANGES_MAX,
+  ESE_VALUE_BYTES_MAX,
   type EseBatch,
   type EseChange,
   type EseValue,
@@ -25,6 +26,8 @@ const STATE_CONTEXT = context('ese-state')
 
 export interface EseBounds {
   readonly keysMax: number
+  /** of one value; default ESE_VALUE_BYTES_MAX */
+  readonly valueBytesMax?: number
   /** of all entries: key, value and {@link ESE_ENTRY_BYTES} each */
   readonly bytesMax: number
 }
@@ -89,14 +92,26 @@ export class EseMap {
 
   /**
    * Applies all changes in their order, or none of them.
-   * @param batch - copied: nothing of it is kept
-   * @throws ProtocolError `TOO_LARGE` (field `keysMax`, `bytesMax`, `value`), `FIELD_INVALID` (a patch that does not fit, a value that is none),
-   *   `UTF8_INVALID`, `OUT_OF_ORDER` after {@link erase}
+   * @throws as {@link prepare}
    */
-  apply({ clear, changes }: EseBatch): EseDelta {
+  apply(batch: EseBatch): EseDelta {
+    return this.prepare(batch).commit()
+  }
+
+  /**
+   * Works out what a batch does, without doing it. Until `commit` or `discard` the map must not change.
+   * @param batch - copied: nothing of it is kept
+   * @throws ProtocolError `TOO_LARGE` (field `keysMax`, `bytesMax`, `valueBytesMax`, `value`), `FIELD_INVALID` (a patch that does not fit, a value
+   *   that is none), `UTF8_INVALID`, `OUT_OF_ORDER` after {@link erase}
+   */
+  prepare({ clear, changes }: EseBatch): { readonly bytes: number; commit(): EseDelta; discard(): void } {
     if (this.#erased) throw new ProtocolError('OUT_OF_ORDER', 'the state was erased', { field: 'state' })
+    const { valueBytesMax = ESE_VALUE_BYTES_MAX } = this.bounds
     const staged = new Map<string, Uint8Array | undefined>()
     const now = (key: string) => (staged.has(key) ? staged.get(key) : clear ? undefined : this.#entries.get(key))
+    const discard = () => {
+      for (const value of staged.values()) if (value !== undefined) wipe(value)
+    }
     let size = clear ? 0 : this.#entries.size
     let bytes = clear ? 0 : this.#bytes
     try {
@@ -108,16 +123,19 @@ export class EseMap {
         staged.set(key, after)
         const keyBytes = utf8(key).length + ESE_ENTRY_BYTES
         if (before !== undefined) bytes -= keyBytes + before.length
-        if (after !== undefined) bytes += keyBytes + after.length
+        if (after !== undefined) {
+          bytes += keyBytes + after.length
+          if (after.length > valueBytesMax) throw over('valueBytesMax', after.length, valueBytesMax)
+        }
         size += (after === undefined ? 0 : 1) - (before === undefined ? 0 : 1)
       }
       if (size > this.bounds.keysMax) throw over('keysMax', size, this.bounds.keysMax)
       if (bytes > this.bounds.bytesMax) throw over('bytesMax', bytes, this.bounds.bytesMax)
     } catch (error) {
-      for (const value of staged.values()) if (value !== undefined) wipe(value)
+      discard()
       throw error
     }
-    return this.#commit(clear, staged, bytes)
+    return { bytes, commit: () => this.#commit(clear, staged, bytes), discard }
   }
 
   #commit(clear: boolean, staged: ReadonlyMap<string, Uint8Array | undefined>, bytes: number): EseDelta {

@@ -87,7 +87,7 @@ export function jsonPatchOf(value: JsonValue): JsonPatchOp[] {
         return { op, path }
       case 'move':
       case 'copy':
-        return { op, path, from: text('from') }
+        return { op, path, from: text(`from`) }
       default:
         throw refused(i, 'it is no operation of RFC 6902')
     }

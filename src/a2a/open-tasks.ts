@@ -18,12 +18,15 @@ export function createsTask(method: string, params: JsonObject): boolean {
 export class OpenTasks {
   readonly #contract: ContractMeter
   readonly #flow: Flow
-  /** as many as the contract allows at once */
-  readonly #open = new Set<string>()
 
   constructor(contract: ContractMeter, flow: Flow) {
     this.#contract = contract
     this.#flow = flow
+  }
+
+  /** Those that went on when the process before ended. */
+  get ids(): ReadonlySet<string> {
+    return this.#contract.tasks(this.#flow)
   }
 
   /** A request that may make one is on its way. @returns the breach, and nothing is counted */
@@ -34,10 +37,7 @@ export class OpenTasks {
   /** The request of a {@link begin} has its answer, or will have none. @returns the task's id where it goes on */
   answered(result: Json | undefined): string | undefined {
     const task = taskOf(result)
-    if (task !== undefined && !task.ended && !this.#open.has(task.id)) {
-      this.#open.add(task.id)
-      return task.id
-    }
+    if (task !== undefined && !task.ended && this.#contract.taskGoesOn(this.#flow, task.id)) return task.id
     this.#contract.release(this.#flow, 'concurrentTasks', 1)
     return undefined
   }
@@ -49,7 +49,7 @@ export class OpenTasks {
   }
 
   ended(id: string): void {
-    if (this.#open.delete(id)) this.#contract.release(this.#flow, 'concurrentTasks', 1)
+    this.#contract.taskEnded(this.#flow, id)
   }
 }
 

@@ -118,6 +118,7 @@ export class A2aChannel {
   serve(local: LocalA2a, rootOf?: (eidHex: EidHex) => EidHex): void {
     this.#local = local
     if (rootOf !== undefined) this.#rootOf = rootOf
+    for (const id of this.#openHere?.ids ?? []) this.#follow(id)
   }
 
   /**
@@ -266,10 +267,13 @@ export class A2aChannel {
       return errorResponse(id, error)
     } finally {
       const goesOn = counted?.answered(result)
-      if (goesOn !== undefined) {
-        this.#local?.ended(goesOn, () => counted?.ended(goesOn)).catch((err) => this.#logger.warn({ err }, 'a task could not be followed'))
-      }
+      if (goesOn !== undefined) this.#follow(goesOn)
     }
+  }
+
+  /** A task of the peer counts until it has ended here. */
+  #follow(id: string): void {
+    this.#local?.ended(id, () => this.#openHere?.ended(id)).catch((err) => this.#logger.warn({ err }, 'a task could not be followed'))
   }
 
   /** A transaction of its own, not awaited by the handler that caused it; where this process dies before it is journaled it is asked for again. */

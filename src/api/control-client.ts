@@ -7,6 +7,8 @@ export interface CallOptions {
   /** ends the call and the work on the node */
   signal?: AbortSignal
   onProgress?: (text: string) => void
+  /** what a method tells on the way, as values; which ones stands beside the method */
+  onEvent?: (event: unknown) => void
   endpoint?: ControlEndpoint
 }
 
@@ -38,6 +40,7 @@ export async function callControl<M extends ControlMethod>(
   const lines = exchange(dataDir, { verb: 'POST', path: '/v1/call', body }, options)
   for await (const line of lines) {
     if (typeof line.progress === 'string') options.onProgress?.(line.progress)
+    else if (line.event !== undefined) options.onEvent?.(line.event)
     else if (line.error !== undefined) throw fromErrorJson(line.error as RookeryErrorJson)
     else if ('result' in line) return line.result as ControlResults[M]
   }
@@ -60,7 +63,7 @@ export async function helloControl(dataDir: string, options: CallOptions = {}): 
   }
 }
 
-type Line = { progress?: unknown; result?: unknown; error?: unknown }
+type Line = { progress?: unknown; event?: unknown; result?: unknown; error?: unknown }
 
 async function* exchange(dataDir: string, call: { verb: string; path: string; body?: string }, options: CallOptions): AsyncGenerator<Line> {
   let endpoint: ControlEndpoint | undefined
@@ -83,7 +86,9 @@ async function* exchange(dataDir: string, call: { verb: string; path: string; bo
       for (let at = rest.indexOf('\n'); at >= 0; at = rest.indexOf('\n')) {
         const text = rest.slice(0, at)
         rest = rest.slice(at + 1)
-        yield JSON.parse(text) as Line
+        const line = JSON.parse(text) as Line
+        if (line.event !== undefined) length = 0 // the bound is for one answer; what goes on telling has no end
+        yield line
       }
     }
   } catch (cause) {

@@ -9,9 +9,12 @@ import type { PublishOptions } from '../spaces/spaces.ts'
 import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
 import type { ControlContext, ControlHandlers } from './control-server.ts'
 import { checkUntil, deliveryHandlers } from './delivery-handlers.ts'
+import { discover } from './discover-handler.ts'
 import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
+import { pointHandlers } from './point-handlers.ts'
 import { spaceHandlers } from './space-handlers.ts'
+import { stateHandlers } from './state-handlers.ts'
 
 const PREVIEW_CHARS = 200
 const PAGE = 100
@@ -28,6 +31,9 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
   return {
     ...deliveryHandlers(node, options),
     ...spaceHandlers(node, options),
+    ...pointHandlers(node, options),
+    ...stateHandlers(node),
+    discover: (params, context) => discover(node, params, context),
     status: () => nodeStatus(node),
     async stop(_params, context) {
       context.afterAnswer(() => void node.stop())
@@ -46,10 +52,11 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
       const { mailboxKey, ...view } = await node.locators.resolve(eidFromDid(did), options(context))
       return { ...view, mailboxKeyHex: toHex(mailboxKey) }
     },
-    async 'session.open'({ agent, did, contract }, context) {
+    async 'session.open'({ agent, did, contract, exclusive }, context) {
       const session = await node.openSession(node.agents.get(agent), node.agents.eidOf(did), {
         ...options(context),
-        ...(contract === undefined ? {} : { contract: needsOf(contract) })
+        ...(contract === undefined ? {} : { contract: needsOf(contract) }),
+        ...(exclusive === undefined ? {} : { exclusive })
       })
       return session.info()
     },

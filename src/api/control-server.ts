@@ -18,6 +18,10 @@ export interface ControlContext {
   readonly signal: AbortSignal
   /** a line for a person who waits; dropped when the caller reads too slowly */
   progress(text: string): void
+  /** A value for programs on the way to the result; dropped, as progress is, where the caller does not keep up. */
+  event(value: object): void
+  /** As `event`, for what must not be dropped: waits until the caller has read what was told before. */
+  emit(value: object): Promise<void>
   /** runs once the answer is written */
   afterAnswer(call: () => void): void
 }
@@ -101,10 +105,21 @@ export async function serveControl(
     try {
       const call = await readCall(request)
       response.writeHead(200, { 'content-type': 'application/x-ndjson; charset=utf-8', 'cache-control': 'no-store' })
+      const tell = (text: string) => {
+        if (!response.writableEnded && !response.destroyed && !response.writableNeedDrain) response.write(text)
+      }
       const context: ControlContext = {
         signal: abort.signal,
-        progress(text) {
-          if (!response.writableEnded && !response.destroyed && !response.writableNeedDrain) response.write(line({ progress: text }))
+        progress: (text) => tell(line({ progress: text })),
+        event: (value) => tell(line({ event: value })),
+        async emit(value) {
+          if (response.writableEnded || response.destroyed || response.write(line({ event: value }))) return
+          const { promise, resolve } = Promise.withResolvers<void>()
+          response.once('drain', resolve)
+          response.once('close', resolve)
+          await promise
+          response.off('drain', resolve)
+          response.off('close', resolve)
         },
         afterAnswer: (run) => after.push(run)
       }

@@ -2,12 +2,15 @@ import { isAbsolute } from 'node:path'
 import { z } from 'zod'
 import { MODE_WORDS, modeOf, type ReachabilityMode, type WakeWindow } from '../../protocol/delivery/modes.ts'
 import { NAME_CHARS_MAX } from '../../protocol/discovery/names.ts'
+import { POINT_ACCESS } from '../../protocol/discovery/point-messages.ts'
 import { contractNeeds } from '../config/contract.ts'
 import type { DrainReport, QueueUsage } from '../delivery/asleep-queue.ts'
 import { ATTACH_LEASE_MAX_MS, ATTACH_LEASE_MIN_MS } from '../delivery/attachments.ts'
 import type { QueueExport, QueueRecordView } from '../delivery/queue-files.ts'
+import type { DiscoveryPath, FoundAnonymously } from '../discovery/discover.ts'
 import { RookeryError } from '../errors.ts'
 import type { StandingView } from '../evidence/evidence.ts'
+import type { OwnPointView, PointView } from '../points/points.ts'
 import type { SessionInfo } from '../sessions/session.ts'
 import type { SessionDetails } from '../sessions/session-details.ts'
 import type { RegistrarReport } from '../spaces/registrar-book.ts'
@@ -25,6 +28,8 @@ import type {
 import type { StoreState } from '../store/store.ts'
 import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
 import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
+import type { WorkProgress } from '../work/solver.ts'
+import { STATE_PARAMS, type StateResults } from './state-methods.ts'
 
 /** Bounds of the control API; a request above one is refused with the bound's name. */
 export const CONTROL_BOUNDS = {
@@ -56,6 +61,7 @@ const todoId = z.string().min(1).max(128)
 const sessionId = z.string().regex(/^[0-9a-f]{32}$/, 'must be a session id: 32 hex digits, see session.list')
 const tags = z.array(z.string().min(1).max(64)).max(16)
 const mode = z.enum(MODE_WORDS).transform((name) => modeOf(name) as ReachabilityMode)
+const pointTag = z.string().min(1).max(64)
 const leaseMs = z.int().min(ATTACH_LEASE_MIN_MS).max(ATTACH_LEASE_MAX_MS).optional()
 const leaseId = z.string().regex(/^[0-9a-f]{32}$/, 'must be the id that agent.attach gave')
 const queued = z.string().min(4).max(128)
@@ -149,9 +155,53 @@ export const CONTROL_PARAMS = {
     limit: limit.optional(),
     page: z.strictObject({ size: limit, after: z.string().min(1).max(400).optional() }).optional()
   }),
+  /** anonymous: nobody is shown who searches. Tells {@link DiscoverEventView} on the way */
+  discover: z.strictObject({
+    name: spaceName.optional(),
+    point: z.strictObject({ did, tag: z.string().min(1).max(64) }).optional(),
+    tags: tags.optional(),
+    mode: mode.optional(),
+    minReputation: z.int().min(0).max(100).optional(),
+    want: z.enum(['records', 'contact', 'both']).optional(),
+    fanOut: z.int().min(1).max(16).optional(),
+    shards: z.int().min(1).max(256).optional()
+  }),
+  'point.add': z.strictObject({
+    agent: agentRef,
+    tag: pointTag,
+    access: z.enum(POINT_ACCESS).default('open'),
+    value: z.json(),
+    trust: z.array(did).max(64).optional()
+  }),
+  'point.remove': z.strictObject({ agent: agentRef, tag: pointTag }),
+  'point.list': z.strictObject({}),
+  /** the secret is shown this once */
+  'point.grant': z.strictObject({
+    agent: agentRef,
+    tag: pointTag,
+    ttlMs: z
+      .int()
+      .min(1_000)
+      .max(366 * 86_400_000)
+  }),
+  'point.revoke': z.strictObject({
+    agent: agentRef,
+    tag: pointTag,
+    id: z.string().regex(/^[0-9a-f]{16}$/, 'must be a grant’s id, see point.list')
+  }),
+  'point.show': z.strictObject({ did, tag: pointTag }),
+  'point.read': z.strictObject({
+    agent: agentRef,
+    did,
+    tag: pointTag,
+    grant: z
+      .string()
+      .regex(/^[\w-]{43}$/, 'must be what point.grant gave')
+      .optional()
+  }),
   resolve: z.strictObject({ did }),
-  /** `contract`: ask for one that grants at least this; without members any will do */
-  'session.open': z.strictObject({ agent: agentRef, did, contract: contractNeeds.optional() }),
+  /** `contract`: ask for one that grants at least this; without members any will do. `exclusive`: ask for an ESE pair that no other session shares */
+  'session.open': z.strictObject({ agent: agentRef, did, contract: contractNeeds.optional(), exclusive: z.boolean().optional() }),
   'session.list': z.strictObject({}),
   /** a session with a connection is pinged for its round-trip time */
   'session.show': z.strictObject({ id: sessionId }),
@@ -218,6 +268,7 @@ export const CONTROL_PARAMS = {
   'queue.retry': z.strictObject({ agent: agentRef }),
   /** writes what waits, sealed as it is, into the data directory */
   'queue.export': z.strictObject({ agent: agentRef }),
+  ...STATE_PARAMS,
   /** with `did` (or the name of an agent of this node): that one, after asking its registrars */
   standing: z.strictObject({ did: did.optional(), limit: limit.optional() })
 } as const
@@ -325,7 +376,7 @@ export interface QueueEntry {
   expiresAtMs: number
 }
 
-export interface ControlResults {
+export interface ControlResults extends StateResults {
   status: NodeStatus
   /** answered before the node stops */
   stop: { stopping: true }
@@ -344,6 +395,14 @@ export interface ControlResults {
   'space.leave': { name: string }
   'space.list': OwnSpaceView[]
   find: FindResult
+  discover: DiscoverResult
+  'point.add': OwnPointView & { stored: number; asked: number }
+  'point.remove': { tag: string }
+  'point.list': OwnPointView[]
+  'point.grant': { tag: string; grant: string; expiresAtMs: number }
+  'point.revoke': { tag: string; id: string }
+  'point.show': PointView
+  'point.read': { did: string; tag: string; value: Json }
   resolve: Omit<LocatorView, 'mailboxKey'> & { mailboxKeyHex: string }
   'session.open': SessionInfo
   'session.list': SessionInfo[]
@@ -371,8 +430,28 @@ export interface ControlResults {
 
 export type ControlMethods = { [M in ControlMethod]: { params: ControlParams<M>; result: ControlResults[M] } }
 
-/** One line of an answer, NDJSON: any number of `progress`, then exactly one of the other two. */
-export type ControlLine = { progress: string } | { result: Json } | { error: Json }
+/** An agent that an anonymous search found. */
+export type DiscoveredView = Omit<FoundAnonymously, 'eid'>
+
+export interface DiscoverResult {
+  found: DiscoveredView[]
+  /** how the request travelled; undefined where it was not sent */
+  path?: DiscoveryPath
+  /** bits of work that it carried, and what they cost */
+  difficulty: number
+  tries: number
+  elapsedMs: number
+}
+
+/** What `discover` tells before its result. */
+export type DiscoverEventView =
+  | { kind: 'solving'; progress: WorkProgress }
+  | { kind: 'sent'; path: DiscoveryPath; difficulty: number }
+  | { kind: 'harder'; difficulty: number }
+  | { kind: 'found'; found: DiscoveredView }
+
+/** One line of an answer, NDJSON: any number of `progress` and `event`, then exactly one of the other two. */
+export type ControlLine = { progress: string } | { event: Json } | { result: Json } | { error: Json }
 
 /**
  * @throws RookeryError `METHOD_UNKNOWN`, `PARAMS_INVALID` with field, value and remedy

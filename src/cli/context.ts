@@ -44,11 +44,15 @@ export class Invocation {
   async call<M extends ControlMethod>(
     method: M,
     params: ControlParams<M>,
-    { progress = 'shown' }: { progress?: 'shown' | 'quiet' } = {}
+    { progress = 'shown', onEvent }: { progress?: 'shown' | 'quiet'; onEvent?: (event: unknown) => void } = {}
   ): Promise<ControlResults[M]> {
     const onProgress = (text: string) => this.out.progress(text)
     try {
-      return await callControl(this.dataDir, method, params, { signal: this.signal, ...(progress === 'shown' ? { onProgress } : {}) })
+      return await callControl(this.dataDir, method, params, {
+        signal: this.signal,
+        ...(progress === 'shown' ? { onProgress } : {}),
+        ...(onEvent === undefined ? {} : { onEvent })
+      })
     } finally {
       this.out.done()
     }

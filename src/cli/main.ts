@@ -5,10 +5,12 @@ import { registerAgent } from './commands/agent.ts'
 import { registerApprove } from './commands/approve.ts'
 import { registerAttach } from './commands/attach.ts'
 import { registerDemo } from './commands/demo.ts'
+import { registerDiscover } from './commands/discover.ts'
 import { registerFind } from './commands/find.ts'
 import { registerInbox } from './commands/inbox.ts'
 import { registerInit } from './commands/init.ts'
 import { registerMode } from './commands/mode.ts'
+import { registerPoint } from './commands/point.ts'
 import { registerQueue } from './commands/queue.ts'
 import { registerSend } from './commands/send.ts'
 import { registerSession } from './commands/session.ts'
@@ -17,6 +19,7 @@ import { registerSleepWake } from './commands/sleep-wake.ts'
 import { registerSpace } from './commands/space.ts'
 import { registerStanding } from './commands/standing.ts'
 import { registerStart } from './commands/start.ts'
+import { registerState } from './commands/state.ts'
 import { registerStatus } from './commands/status.ts'
 import { type CliContext, Invocation, type RunCommand } from './context.ts'
 import { Output } from './output.ts'
@@ -104,7 +107,10 @@ Example:
     registerAgent,
     registerSpace,
     registerFind,
+    registerDiscover,
+    registerPoint,
     registerSession,
+    registerState,
     registerSend,
     registerInbox,
     registerSleepWake,

@@ -203,7 +203,8 @@ class NodeEvidence implements RunningEvidence {
 
   async onRotation(certificate: Uint8Array): Promise<void> {
     const { old } = openRotation(this.#c.crypto, certificate)
-    await this.#c.retirements.note(eidOf(copy(old)), 'rotation', this.#c.clock.nowMs())
+    const predecessors = this.#c.predecessors?.(old) ?? []
+    await this.#c.retirements.note(eidOf(copy(old)), 'rotation', this.#c.clock.nowMs(), predecessors)
   }
 
   async accept(record: Uint8Array, { from }: { from?: string } = {}): Promise<Verdict> {

@@ -6,6 +6,11 @@ import { jsonCodec, type Store, type Table } from '../store/store.ts'
 
 /** Retired identities that are remembered; at the bound the one held for longest goes. */
 export const RETIRED_MAX = 10_000
+/**
+ * Of one agent that rotates on and on; then its oldest goes, so that nobody else's is pushed out by it. Fewer than the names that are remembered of one
+ * agent: those tell which belong together.
+ */
+export const RETIRED_PER_AGENT_MAX = 6
 /** Signed items whose first sight is remembered; at the bound the one seen longest ago goes. */
 export const SIGHTINGS_MAX = 4_096
 
@@ -67,14 +72,23 @@ export class Retirements {
     return retired !== undefined && seenBefore ? Math.min(nowMs, retired.heldSinceMs) : nowMs
   }
 
-  /** This node now holds proof that the owner has done with `eid`. The first such moment stays. */
-  async note(eid: Eid, by: RebuttalKind, nowMs: number): Promise<void> {
+  /**
+   * This node now holds proof that the owner has done with `eid`. The first such moment stays.
+   * @param predecessors - EIDs that led to this one, as far as this node was shown
+   */
+  async note(eid: Eid, by: RebuttalKind, nowMs: number, predecessors: readonly Eid[] = []): Promise<void> {
     const name = eidHex(eid)
     if (this.#byEid.has(name)) return
     const before = [...this.#sightings].filter(([, owner]) => owner === name).map(([hash]) => hash)
     const row: Retirement = { by, heldSinceMs: nowMs, before }
     this.#byEid.set(name, row)
     const ops = [this.#table.put(name, row)]
+    const chain = new Set(predecessors.map(eidHex))
+    const mine = chain.size < RETIRED_PER_AGENT_MAX ? [] : [...this.#byEid.keys()].filter((other) => chain.has(other))
+    for (const other of mine.slice(0, Math.max(0, mine.length + 1 - RETIRED_PER_AGENT_MAX))) {
+      this.#byEid.delete(other)
+      ops.push(this.#table.del(other))
+    }
     if (this.#byEid.size > RETIRED_MAX) {
       const oldest = this.#byEid.keys().next().value as EidHex
       this.#byEid.delete(oldest)

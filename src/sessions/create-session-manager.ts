@@ -2,6 +2,8 @@ import { equals } from '../../protocol/bytes.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { PeerAddress } from '../net/host.ts'
+import { EseStore } from '../state/ese-store.ts'
+import { memoryKeySlots } from '../state/key-slots.ts'
 import { Crossings } from './crossings.ts'
 import type { DurableSession } from './durable-session.ts'
 import { Epochs } from './epochs.ts'
@@ -47,7 +49,9 @@ export async function createSessionManager(
   components: SessionManagerComponents,
   init: SessionManagerInit = {}
 ): Promise<RunningSessionManager> {
-  const manager = new Sessions(components, init)
+  const { store, crypto, random, eseKeys } = components
+  const eses = await EseStore.open({ store, crypto, keys: eseKeys ?? memoryKeySlots(random) })
+  const manager = new Sessions(components, init, eses)
   await manager.start()
   return manager
 }
@@ -64,8 +68,8 @@ class Sessions implements RunningSessionManager {
   readonly #renaming: SessionRenaming
   #unsubscribe: (() => void)[] = []
 
-  constructor(components: SessionManagerComponents, init: SessionManagerInit) {
-    const state = new ManagerState(components, init)
+  constructor(components: SessionManagerComponents, init: SessionManagerInit, eses: EseStore) {
+    const state = new ManagerState(components, init, eses)
     this.#m = state
     this.#events = new SessionEvents(state.log)
     this.#crossings = new Crossings(components.clock)
@@ -196,8 +200,10 @@ class Sessions implements RunningSessionManager {
     const entry = this.#m.index.byId(session.id)
     if (entry !== undefined) entry.peer = epoch.peer
     this.#recovery.reconnects.connected(session.id)
-    if (!equals(session.record.local, session.local.eid))
-      session.sendRotations(this.#m.own.certificatesSince(session.local, session.record.local))
+    const { local, record } = session
+    if (!equals(record.local, local.eid)) {
+      session.sendRotations(this.#m.own.certificatesSince(local, record.local), this.#m.own.eidsSince(local, record.local))
+    }
     if (epoch.role === 'responder') this.#crossings.came(pair, session)
   }
 

@@ -7,6 +7,8 @@ import type { SessionEvidence } from '../evidence/evidence.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
+import type { Random } from '../platform/random.ts'
+import type { EseRow, EseSeeds, EseStore } from '../state/ese-store.ts'
 import type { DurableSession } from './durable-session.ts'
 import type { EpochEnd } from './epoch-owner.ts'
 import type { LiveSession } from './live-session.ts'
@@ -18,6 +20,7 @@ import type { JournalTag, SessionStore } from './session-store.ts'
 /** What a {@link DurableSession} is made of, and whom it tells. */
 export interface DurableSessionInit {
   crypto: CryptoProvider
+  random: Random
   clock: Clock
   logger: Logger
   store: SessionStore
@@ -25,6 +28,12 @@ export interface DurableSessionInit {
   record: SessionRecord
   /** read back from disk; absent: a new session, which begins with its first epoch */
   held?: { journal: Journal<JournalTag>; ledger: ReceiveLedger; totals: ContractTotals | undefined }
+  eses: EseStore
+  /** of the session's two ESEs; absent: their key was destroyed */
+  pair: { row: EseRow; seeds: EseSeeds } | undefined
+  /** what waits in all sessions of the node, and the bound of it; absent: nothing does */
+  sendBytesAll?: () => number
+  sendBytesAllMax?: number | undefined
   /** the first READY came, or the session was read back: register channels now */
   onOpen: (session: DurableSession) => void
   onReady: (session: DurableSession, epoch: LiveSession) => void

@@ -3,6 +3,7 @@ import { ProtocolError } from '../../protocol/errors.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
 import type { ContractMeter } from '../../protocol/session/contract.ts'
 import type { Established } from '../../protocol/session/established.ts'
+import { FLAG, hasFlag } from '../../protocol/session/flags.ts'
 import { ITEM_KINDS, isTransaction } from '../../protocol/session/items.ts'
 import type { Journal, Outgoing } from '../../protocol/session/journal.ts'
 import type { CheckpointConflict, ReadyFacts } from '../../protocol/session/stream-effects.ts'
@@ -11,6 +12,8 @@ import type { TeardownReason } from '../../protocol/session/teardown.ts'
 import { revokeByCheckpoints } from '../evidence/revoke.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { PeerAddress } from '../net/host.ts'
+import { ESE_CHANNEL, SessionEse } from '../state/session-ese.ts'
+import { OwnState, type SessionStates, State } from '../state/state.ts'
 import { channelItems } from './channel-items.ts'
 import type { DurableSessionInit } from './durable-session-init.ts'
 import { endsSession, whyOf } from './epoch-end.ts'
@@ -31,12 +34,16 @@ import { SessionState } from './session-state.ts'
 import type { JournalTag } from './session-store.ts'
 import { withSignal } from './with-signal.ts'
 
+/** What a session handles itself. */
+const OWN_KINDS: ReadonlySet<number> = new Set([ITEM_KINDS.rotation, ITEM_KINDS.eseOp, ITEM_KINDS.eseView])
+
 /** A {@link Session} that outlives its connections and its processes: the journal and what it holds of the peer are on disk (protocol/README.md §6). */
 export class DurableSession implements Session, EpochOwner {
   readonly local: LocalAgent
   readonly id: string
   readonly closed: Promise<{ reason: string }>
   readonly contract: ContractMeter | undefined
+  readonly states: SessionStates
   readonly #init: DurableSessionInit
   readonly #s: SessionState
   readonly #housekeeping: Housekeeping
@@ -44,10 +51,13 @@ export class DurableSession implements Session, EpochOwner {
   readonly #inbox: Inbox
   readonly #rotations: SessionRotations
   readonly #snapshots: SnapshotContext
+  readonly #ese: SessionEse
   readonly #resumeListeners = new Set<() => void>()
   readonly #listeners = new Set<(event: SessionEvent) => void>()
   readonly #closing = Promise.withResolvers<{ reason: string }>()
   #announced = false
+  /** the peer came back without its ESE values: it gets a view once everything up to this is here */
+  #viewDue: bigint | undefined
 
   constructor(init: DurableSessionInit, first?: Established) {
     this.#init = init
@@ -60,9 +70,17 @@ export class DurableSession implements Session, EpochOwner {
     this.#housekeeping = new Housekeeping(state)
     this.#outbox = new Outbox(state, this.#housekeeping, () => this.#closeIfDrained())
     this.#inbox = new Inbox(state, this.#housekeeping)
+    this.#ese = this.#makeEse(first === undefined ? 'held' : 'new')
+    this.states = {
+      own: new OwnState(this.#ese, this.#ese.own),
+      peer: new State(this.#ese, this.#ese.peer),
+      exclusive: hasFlag(init.record.flags, FLAG.EXCLUSIVE)
+    }
+    state.runMoved = () => this.#sendViewIfDue()
     const tell = (event: SessionEvent) => this.#tell(event)
     this.#rotations = new SessionRotations(state, {
       session: this,
+      ese: this.#ese,
       outbox: this.#outbox,
       send: (channel, kind, payload, tag) => void this.#sendDurable(channel, kind, payload, tag),
       tidy: () => this.tidy(),
@@ -70,6 +88,45 @@ export class DurableSession implements Session, EpochOwner {
     })
     this.#snapshots = { session: this, state, outbox: this.#outbox, housekeeping: this.#housekeeping, tell }
     this.#inbox.onKind(ITEM_KINDS.rotation, (item, epoch) => this.#rotations.take(epoch, item))
+    for (const kind of [ITEM_KINDS.eseOp, ITEM_KINDS.eseView]) this.#inbox.onKind(kind, (item) => this.#ese.take(item))
+  }
+
+  #makeEse(age: 'new' | 'held'): SessionEse {
+    const { crypto, random, clock, eses, pair } = this.#init
+    const state = this.#s
+    return new SessionEse({
+      crypto,
+      random,
+      log: state.log,
+      sid: state.record.sid,
+      eids: () => state.record,
+      store: eses,
+      pair,
+      age,
+      contract: this.contract,
+      check: (kind, bytes) => {
+        this.#outbox.checkRoom(bytes)
+        const breach = this.contract?.refusal('sent', { kind, payload: new Uint8Array(bytes) })
+        if (breach !== undefined) throw contractLimit(breach)
+      },
+      send: (kind, payload) => {
+        const done = Promise.withResolvers<void>()
+        this.#sendDurable(ESE_CHANNEL, kind, payload, { atMs: clock.nowMs(), resolve: done.resolve, reject: done.reject })
+        return done.promise
+      },
+      commit: (ops) => state.commit(ops),
+      refuse: (error) => {
+        if (error.code === 'CONTRACT' && this.contract !== undefined) this.breach(error)
+        else state.epoch?.abort('violation', error)
+      },
+      renew: (why) => state.epoch?.lose(why)
+    })
+  }
+
+  #sendViewIfDue(): void {
+    if (this.#viewDue === undefined || this.#s.ledger.run.seq < this.#viewDue) return
+    this.#viewDue = undefined
+    this.#ese.sendViews()
   }
 
   get remote(): Eid {
@@ -92,9 +149,19 @@ export class DurableSession implements Session, EpochOwner {
     return this.#s.end !== undefined
   }
 
+  /** It holds values that are in memory only. */
+  get holdsState(): boolean {
+    return this.#ese.holdsValues
+  }
+
   /** Something of ours is not acknowledged, or waits. */
   get hasUnacked(): boolean {
     return this.#s.journal.length > 0 || this.#outbox.hasPending
+  }
+
+  /** What waits to be sent or acknowledged. */
+  get sendBytes(): number {
+    return this.#outbox.bytes
   }
 
   /** Somebody waits for what was sent in it: not only certificates of ours are under way. */
@@ -182,7 +249,7 @@ export class DurableSession implements Session, EpochOwner {
       rxHeads: this.#s.ledger.heads,
       known: this.#s.ledger.known(),
       epoch: this.#announced || this.#init.held !== undefined ? 'resumed' : 'new',
-      ...(ready?.eseLost === undefined ? {} : { eseLost: ready.eseLost(this) }),
+      eseLost: this.#ese.isLost || ready?.eseLost?.(this) === true,
       ...(ready === undefined ? {} : { groups: groupsOf(ready, this) })
     }
   }
@@ -233,6 +300,8 @@ export class DurableSession implements Session, EpochOwner {
         eseLost: facts.peer.eseLost
       })
     }
+    this.#viewDue = facts.peer.eseLost ? facts.peer.tx : undefined
+    this.#sendViewIfDue()
     if (facts.snapshot === 'wanted') void sendSnapshot(this.#snapshots, epoch, facts)
     this.#outbox.flush()
     this.#closeIfDrained()
@@ -252,7 +321,7 @@ export class DurableSession implements Session, EpochOwner {
       this.#housekeeping.soon()
       return
     }
-    this.#s.stored = this.#s.commit([this.#init.store.record(this.#s.row)])
+    this.#s.stored = this.#s.commit([this.#init.store.record(this.#s.row), ...this.#ese.firstOps()])
     this.#s.stored.catch((error: unknown) => {
       this.#s.log.error({ err: error }, 'a session could not be stored and is closed')
       this.#s.epoch?.abort('failed', error instanceof Error ? error : undefined)
@@ -313,7 +382,7 @@ export class DurableSession implements Session, EpochOwner {
 
   async send(channel: number, kind: number, payload: Uint8Array, { signal }: { signal?: AbortSignal } = {}): Promise<void> {
     signal?.throwIfAborted()
-    if ((!isTransaction(kind) && kind !== ITEM_KINDS.live) || kind === ITEM_KINDS.rotation)
+    if ((!isTransaction(kind) && kind !== ITEM_KINDS.live) || OWN_KINDS.has(kind))
       throw new TypeError(`kind 0x${kind.toString(16)} is the protocol's own`)
     this.#outbox.checkRoom(payload.length)
     const breach = this.contract?.refusal('sent', { kind, payload })
@@ -356,7 +425,7 @@ export class DurableSession implements Session, EpochOwner {
   }
 
   onKind(kind: number, handler: ItemHandler): void {
-    if (kind === ITEM_KINDS.rotation) throw new TypeError("rotations are the session's own")
+    if (OWN_KINDS.has(kind)) throw new TypeError(`kind 0x${kind.toString(16)} is the session's own`)
     this.#inbox.onKind(kind, handler)
   }
 
@@ -374,14 +443,20 @@ export class DurableSession implements Session, EpochOwner {
 
   // ── rotation ──
 
-  /** Certificates of ours that the peer has not acknowledged; each goes into the journal once. */
-  sendRotations(certificates: readonly Uint8Array[]): void {
+  /**
+   * Certificates of ours that the peer has not acknowledged; each goes into the journal once.
+   * @param eids - that we have had since the one that the peer knows, oldest first: what was written under those before is erased
+   */
+  sendRotations(certificates: readonly Uint8Array[], eids: readonly Eid[] = []): void {
+    if (this.#s.end !== undefined) return
+    this.#ese.rotateOwn(eids)
     this.#rotations.send(certificates)
   }
 
   /** Resolves once all that was sent before is in the journal, on disk. */
-  journaled(): Promise<void> {
-    return this.#outbox.journaled()
+  async journaled(): Promise<void> {
+    await this.#ese.erased()
+    await this.#outbox.journaled()
   }
 
   /** What was acknowledged leaves the disk. */
@@ -433,7 +508,11 @@ export class DurableSession implements Session, EpochOwner {
     if (evidence === undefined) return
     const session = {
       remote: epoch.established.remoteEid,
-      revoke: (payload: Uint8Array) => epoch.revoke(payload),
+      revoke: (payload: Uint8Array) => {
+        const frame = epoch.revoke(payload)
+        this.#ese.erase('revoked') // before the first byte of the frame leaves (TRM-06)
+        return frame
+      },
       send: (frame: Uint8Array) => epoch.sendLast(frame)
     }
     revokeByCheckpoints(evidence, session, conflict).catch((error: unknown) => {
@@ -474,6 +553,7 @@ export class DurableSession implements Session, EpochOwner {
     await this.release(why)
     if (this.#s.end !== undefined) return
     this.#s.end = { reason: 'shutdown' }
+    this.#ese.dropMemory('shutdown')
     this.#s.phase = 'closed'
     for (const { item } of this.#s.journal.entries) item.tag.reject(outcomeUnknown('shutdown'))
     for (const { tag } of this.#outbox.allPending()) tag.reject(neverSent('shutdown'))
@@ -484,6 +564,7 @@ export class DurableSession implements Session, EpochOwner {
   async finish(reason: string, epoch: LiveSession | undefined, end: EpochEnd | undefined): Promise<void> {
     if (this.#s.end !== undefined) return
     this.#s.end = { reason }
+    this.#ese.erase(reason)
     this.#s.phase = 'closed'
     this.#s.epoch = undefined
     this.#housekeeping.stop()
@@ -499,6 +580,7 @@ export class DurableSession implements Session, EpochOwner {
         reason
       })
     }
+    if (unknown.length > 0) this.#s.log.warn({ count: unknown.length, reason }, 'what was not acknowledged has an unknown outcome')
     this.#outbox.returnPending(reason)
     this.#inbox.clear()
     this.#tell({ kind: reason === 'diverged' ? 'diverged' : 'ended', session: this.info(), reason, by: end?.by ?? 'local', ...whyOf(end) })
@@ -508,7 +590,8 @@ export class DurableSession implements Session, EpochOwner {
     try {
       await Promise.allSettled([this.#s.stored, this.#s.written()])
       const { local, remote } = this.info()
-      await store.commit(await store.gone(this.id, { id: this.id, local, remote, reason, endedAtMs: clock.nowMs() }))
+      const gone = await store.gone(this.id, { id: this.id, local, remote, reason, endedAtMs: clock.nowMs() })
+      await store.commit([...gone, ...this.#ese.goneOps()])
     } catch (error) {
       this.#s.log.warn({ err: error }, 'a session that ended could not be removed')
     }

@@ -51,7 +51,8 @@ export class Epochs {
       tx: { seq: 0n, hash: mine.chain.slice(), heads: new Map() },
       rx: { seq: 0n, hash: theirs.chain.slice(), heads: new Map() }
     }
-    return this.#shelf.make(local, record, undefined, established)
+    const pair = this.#m.eses.create(record.sid, keys.export, { own: localEid, peer: remoteEid })
+    return this.#shelf.make(local, record, pair, undefined, established)
   }
 
   /** The session goes on over this stream; the caller starts the epoch. */

@@ -136,22 +136,18 @@ export class Inbox {
     const bytes = payload.length
     this.#count(channel, windowCost(bytes))
     const done = () => this.#count(channel, -windowCost(bytes))
-    let taken = false
-    const ops = (): WriteOp[] => {
+    let written = false
+    const position = (): WriteOp[] => {
       if (seq === undefined || effect.position === undefined) return []
-      return [init.store.position(id, seq, effect.position)]
-    }
-    const position = () => {
-      taken = true
-      return ops()
+      return [{ ...init.store.position(id, seq, effect.position), onSynced: () => (written = true) }]
     }
     void new Promise<void>((resolve) => resolve(handler({ channel, kind, payload, position }))).then(
       async () => {
         if (seq !== undefined) {
           // a handler that took the position may have found that it had nothing to store
-          if (!taken || !(await init.store.hasPosition(id, seq))) {
+          if (!written) {
             try {
-              await this.#s.commit(ops())
+              await this.#s.commit(position())
             } catch (error) {
               this.#s.log.error({ err: error }, 'where the peer stands could not be written; the transaction is not acknowledged')
               done()
@@ -160,6 +156,7 @@ export class Inbox {
             }
           }
           this.#s.ledger.synced(seq)
+          this.#s.runMoved()
           this.#s.epoch?.synced(seq)
           this.#housekeeping.soon()
         }

@@ -49,6 +49,7 @@ type Event = { kind: 'frame'; frame: Uint8Array } | { kind: 'wake' } | { kind: '
 /**
  * Runs INIT and NEG over a stream, up to the ACK that is to be sent.
  * @param options.needs - asks for a contract that grants at least this
+ * @param options.exclusive - asks for an ESE pair of its own
  * @throws RookeryError `HANDSHAKE_FAILED` (data.reason: a ProtocolErrorCode, or what the peer's CLOSE hinted), `SESSION_BUSY`; or the signal's
  *   reason. The stream is then closed
  */
@@ -57,14 +58,19 @@ export async function initiate(
   stream: ByteStream,
   { signer }: { signer: Signer },
   to: Eid,
-  { signal, resume, needs }: { signal: AbortSignal; resume?: ResumePurpose | undefined; needs?: Partial<SfcBlock> | undefined }
+  {
+    signal,
+    resume,
+    needs,
+    exclusive
+  }: { signal: AbortSignal; resume?: ResumePurpose | undefined; needs?: Partial<SfcBlock> | undefined; exclusive?: boolean | undefined }
 ): Promise<Initiated> {
   const machine = new Initiator({
     crypto,
     local: signer,
     remoteEid: to,
     peers: peerIds(self, stream.connection, 'initiator'),
-    flags: resume !== undefined ? resume.flags | FLAG.RESUME : needs === undefined ? 0 : FLAG.SFC,
+    flags: resume !== undefined ? resume.flags | FLAG.RESUME : newFlags({ needs, exclusive }),
     ...(resume === undefined ? {} : { resumeId: resume.sid }),
     randomness: { iCookie: cookie(random.bytes(8)), nonceI: random.bytes(32), ephSecret: random.bytes(32) },
     contract: (offer) => judgeOffer(offer, resume?.sfc === undefined ? { needs: needs ?? {} } : { stored: decodeSfc(resume.sfc) })
@@ -105,6 +111,11 @@ export async function initiate(
     }
     throw error
   }
+}
+
+/** INIT's flags for a new session. */
+export function newFlags({ needs, exclusive }: { needs: Partial<SfcBlock> | undefined; exclusive: boolean | undefined }): number {
+  return (needs === undefined ? 0 : FLAG.SFC) | (exclusive === true ? FLAG.EXCLUSIVE : 0)
 }
 
 /** CLOSE is a hint: whether it arrives changes nothing. */

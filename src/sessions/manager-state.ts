@@ -1,4 +1,5 @@
 import type { Logger } from '../platform/logger.ts'
+import type { EseStore } from '../state/ese-store.ts'
 import { LargeFrames } from './large-frames.ts'
 import type { LiveSession } from './live-session.ts'
 import { OwnIdentities } from './own-identities.ts'
@@ -24,6 +25,7 @@ export class ManagerState {
   /** the one session of two EIDs, in memory or not */
   readonly index = new SessionIndex()
   readonly store: SessionStore
+  readonly eses: EseStore
   /** sessions with a connection, by cookie pair; at most sessionsMax, those that say goodbye excepted */
   readonly byCookies = new Map<string, LiveSession>()
   readonly largeFrames = new LargeFrames()
@@ -32,8 +34,9 @@ export class ManagerState {
   readonly storedMax: number
   readonly parkAfterMs: number
 
-  constructor(components: SessionManagerComponents, init: SessionManagerInit) {
+  constructor(components: SessionManagerComponents, init: SessionManagerInit, eses: EseStore) {
     this.components = components
+    this.eses = eses
     this.init = init
     this.log = components.logger.child('sessions')
     this.own = new OwnIdentities(components.agents)

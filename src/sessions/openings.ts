@@ -4,7 +4,6 @@ import { ProtocolError } from '../../protocol/errors.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
 import { NO_BLOCK } from '../../protocol/session/contract-policy.ts'
 import type { OwnExchange } from '../../protocol/session/crossing.ts'
-import { FLAG } from '../../protocol/session/flags.ts'
 import { type SfcBlock, sfcShortfall } from '../../protocol/session/sfc.ts'
 import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
@@ -13,7 +12,7 @@ import type { Crossings } from './crossings.ts'
 import { Deadline } from './deadline.ts'
 import type { DurableSession } from './durable-session.ts'
 import { discard, type Epochs } from './epochs.ts'
-import { initiate, type ResumePurpose } from './initiate.ts'
+import { initiate, newFlags, type ResumePurpose } from './initiate.ts'
 import type { ManagerState } from './manager-state.ts'
 import type { SessionOpenOptions } from './session.ts'
 import { nodeStopping, openingFailed, sessionError } from './session-errors.ts'
@@ -27,9 +26,18 @@ interface Purpose {
   address: PeerAddress
   held: DurableSession | undefined
   resume: ResumePurpose | undefined
-  /** asks for a contract */
-  needs: Partial<SfcBlock> | undefined
+  wants: Wants
 }
+
+/** What a caller needs of a session. */
+interface Wants {
+  /** a contract that grants at least this */
+  needs: Partial<SfcBlock> | undefined
+  /** an ESE pair of its own */
+  exclusive: boolean | undefined
+}
+
+const NOTHING: Wants = { needs: undefined, exclusive: undefined }
 
 /** An exchange of ours before READY. */
 export interface Opening {
@@ -67,7 +75,7 @@ export class Openings {
     from: LocalAgent,
     to: Eid,
     address: PeerAddress,
-    { signal, contract: needs }: SessionOpenOptions = {}
+    { signal, contract, exclusive }: SessionOpenOptions = {}
   ): Promise<DurableSession> {
     signal?.throwIfAborted()
     if (this.#m.isStopping) throw nodeStopping()
@@ -76,9 +84,10 @@ export class Openings {
     }
     this.#m.components.evidence?.admit(to)
     const pair = this.#m.own.pairOf(from.eid, to)
+    const wants: Wants = { needs: contract, exclusive }
     for (;;) {
       const session = await this.#shelf.heldBy(pair)
-      if (session?.state === 'established') return fitting(session, needs)
+      if (session?.state === 'established') return fitting(session, wants)
       if (session?.state === 'closing') {
         await withSignal(session.closed, signal) // it flushes and says goodbye first
         continue
@@ -88,10 +97,10 @@ export class Openings {
         await session.finish('contract', undefined, undefined)
         continue
       }
-      if (session !== undefined) fitting(session, needs)
-      const opening = this.#open.get(pair) ?? this.start(pair, from, to, address, session, needs)
+      if (session !== undefined) fitting(session, wants)
+      const opening = this.#open.get(pair) ?? this.start(pair, from, to, address, session, wants)
       try {
-        return fitting(await withSignal(opening.promise, signal), needs)
+        return fitting(await withSignal(opening.promise, signal), wants)
       } catch (error) {
         if (session === undefined || !session.isOver) throw error // else it was forgotten or has diverged: a new one takes its place
       }
@@ -99,15 +108,15 @@ export class Openings {
   }
 
   /** @throws RookeryError `SESSION_BUSY` above what this node holds */
-  start(pair: PairKey, from: LocalAgent, to: Eid, address: PeerAddress, held?: DurableSession, needs?: Partial<SfcBlock>): Opening {
+  start(pair: PairKey, from: LocalAgent, to: Eid, address: PeerAddress, held?: DurableSession, wants: Wants = NOTHING): Opening {
     if (this.#m.byCookies.size + this.#open.size >= this.#m.sessionsMaxOwn) throw this.#full()
     if (held === undefined && this.#m.index.size >= this.#m.storedMaxOwn) throw this.#full()
     const resume = held === undefined ? undefined : purposeOf(held)
     const deadline = new Deadline(this.#m.components.clock, this.#m.stopping.signal)
     const given = Promise.withResolvers<'gave-way'>()
     const opening: Opening = {
-      exchange: { resumeId: resume?.sid, flags: resume?.flags ?? (needs === undefined ? 0 : FLAG.SFC), readyAtMs: undefined },
-      promise: this.#run(pair, from, to, { address, held, resume, needs }, deadline, given.promise).finally(() => {
+      exchange: { resumeId: resume?.sid, flags: resume?.flags ?? newFlags(wants), readyAtMs: undefined },
+      promise: this.#run(pair, from, to, { address, held, resume, wants }, deadline, given.promise).finally(() => {
         deadline.dispose()
         this.#open.delete(pair)
       }),
@@ -168,7 +177,7 @@ export class Openings {
     signer: Signer,
     from: LocalAgent,
     to: Eid,
-    { address, held, resume, needs }: Purpose,
+    { address, held, resume, wants }: Purpose,
     deadline: Deadline
   ): Promise<DurableSession> {
     const { host, crypto, clock, random } = this.#m.components
@@ -177,7 +186,7 @@ export class Openings {
     const { established, ack, startedMs, roundTrips } = await initiate({ crypto, clock, random, self: host.peer }, stream, { signer }, to, {
       signal,
       resume,
-      needs
+      ...wants
     })
     if (held !== undefined) {
       await held.settled()
@@ -217,8 +226,16 @@ function purposeOf({ record }: DurableSession): ResumePurpose {
   return { sid: record.sid, flags: record.flags, sfc: record.sfc }
 }
 
-/** The session, where its contract grants what is asked for. @throws RookeryError `CONTRACT_UNMET` naming the field */
-function fitting(session: DurableSession, needs: Partial<SfcBlock> | undefined): DurableSession {
+/** The session, where its contract is what is asked for. @throws RookeryError `CONTRACT_UNMET` naming the field, `EXCLUSIVE_UNMET` */
+function fitting(session: DurableSession, { needs, exclusive }: Wants): DurableSession {
+  if (exclusive === true && !session.states.exclusive) {
+    throw sessionError('EXCLUSIVE_UNMET', 'the open session of the two has no ESE pair of its own', {
+      field: 'exclusive',
+      value: true,
+      remedy: 'close it first: whether a pair is exclusive is settled when a session is opened',
+      data: { id: session.id }
+    })
+  }
   if (needs === undefined) return session
   const field = session.contract === undefined ? NO_BLOCK : sfcShortfall(session.contract.block, needs)
   if (field === undefined) return session

@@ -41,6 +41,13 @@ export class OwnIdentities {
     return signers
   }
 
+  /** What the agent has been since the EID that a peer knows, oldest first. */
+  eidsSince(agent: LocalAgent, known: Eid): Eid[] {
+    const former = this.#agents.ofAnyEid?.(agent.eid)?.former ?? []
+    const from = former.findIndex(({ eid }) => equals(eid, known))
+    return from < 0 ? [] : [...former.slice(from + 1).map(({ eid }) => eid), agent.eid]
+  }
+
   /** The certificates that lead from the EID that a peer knows to the agent's own. */
   certificatesSince(agent: LocalAgent, known: Eid): Uint8Array[] {
     const former = this.#agents.ofAnyEid?.(agent.eid)?.former ?? []

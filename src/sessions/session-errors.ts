@@ -14,6 +14,7 @@ export type SessionErrorCode =
   | 'CONTRACT_REFUSED'
   | 'CONTRACT_UNMET'
   | 'CONTRACT_LIMIT'
+  | 'EXCLUSIVE_UNMET'
 
 const KINDS: Record<SessionErrorCode, ErrorKind> = {
   HANDSHAKE_FAILED: 'unavailable',
@@ -25,7 +26,8 @@ const KINDS: Record<SessionErrorCode, ErrorKind> = {
   MESSAGE_TOO_LARGE: 'refused',
   CONTRACT_REFUSED: 'refused',
   CONTRACT_UNMET: 'conflict',
-  CONTRACT_LIMIT: 'refused'
+  CONTRACT_LIMIT: 'refused',
+  EXCLUSIVE_UNMET: 'conflict'
 }
 
 export function sessionError(

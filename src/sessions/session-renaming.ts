@@ -37,7 +37,8 @@ export class SessionRenaming {
       const wasParked = entry.loaded === undefined
       const session = await this.#parts.shelf.hold(entry)
       if (session === undefined) continue
-      session.sendRotations(this.#m.own.certificatesSince(agent, session.record.local))
+      const known = session.record.local
+      session.sendRotations(this.#m.own.certificatesSince(agent, known), this.#m.own.eidsSince(agent, known))
       await session.journaled()
       if (wasParked) await this.#parts.shelf.letGo(entry, session)
     }

@@ -1,5 +1,6 @@
 import { toHex } from '../../protocol/bytes.ts'
 import { eidToDid } from '../../protocol/identity/eid.ts'
+import { FLAG, hasFlag } from '../../protocol/session/flags.ts'
 import type { SessionInfo } from './session.ts'
 import { type ChannelDetails, contractDetails, epochDetails, type SessionDetails, vector } from './session-details.ts'
 import type { SessionState } from './session-state.ts'
@@ -27,6 +28,7 @@ export function infoOf(state: SessionState): SessionInfo {
     unacked: journal.length,
     resumes: state.resumes,
     activeAtMs: record.activeAtMs,
+    exclusive: hasFlag(record.flags, FLAG.EXCLUSIVE),
     ...(contract === undefined ? {} : { contract: contractDetails(contract, init.clock.monotonicMs()) }),
     ...(end === undefined ? {} : { endReason: end.reason }),
     ...(lastLoss === undefined ? {} : { lastLoss })

@@ -4,6 +4,7 @@ import { eidToDid } from '../../protocol/identity/eid.ts'
 import { openRotation, type Rotation } from '../../protocol/identity/rotation.ts'
 import { ITEM_KINDS } from '../../protocol/session/items.ts'
 import { CONTROL_CHANNEL } from '../../protocol/session/stream-init.ts'
+import type { SessionEse } from '../state/session-ese.ts'
 import type { DurableSession } from './durable-session.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Outbox } from './outbox.ts'
@@ -13,6 +14,7 @@ import type { JournalTag } from './session-store.ts'
 
 export interface RotationsInit {
   session: DurableSession
+  ese: SessionEse
   outbox: Outbox
   send: (channel: number, kind: number, payload: Uint8Array, tag: JournalTag) => void
   tidy: () => Promise<void>
@@ -82,8 +84,10 @@ export class SessionRotations {
       }
       await init.onRotation(session, rotation, certificate)
       this.#s.record = { ...this.#s.record, remote: rotation.new }
+      const erasure = this.#init.ese.rotatePeer(rotation.new)
       try {
-        await this.#s.commit([init.store.record(this.#s.row), ...position()])
+        await this.#s.commit([init.store.record(this.#s.row), ...erasure.ops, ...position()])
+        erasure.written()
       } catch (error) {
         this.#s.record = { ...this.#s.record, remote: before }
         epoch.lose(error)

@@ -66,7 +66,8 @@ export class SessionShelf {
       return undefined
     }
     const { record, journal, ledger, totals, broken } = found
-    const session = this.make(local, record, { journal, ledger, totals })
+    const pair = await this.#m.eses.load(record.sid)
+    const session = this.make(local, record, pair, { journal, ledger, totals })
     if (broken) {
       entry.loaded = session
       await session.finish('diverged', undefined, {
@@ -80,10 +81,37 @@ export class SessionShelf {
     return session
   }
 
-  make(local: LocalAgent, record: SessionRecord, held?: DurableSessionInit['held'], first?: Established): DurableSession {
-    const { log, store } = this.#m
-    const { crypto, clock, snapshot, ready, evidence } = this.#m.components
-    const parts = { crypto, clock, logger: log, store, local, record, snapshot, ready, evidence, ...this.#hooks }
+  make(
+    local: LocalAgent,
+    record: SessionRecord,
+    pair: DurableSessionInit['pair'],
+    held?: DurableSessionInit['held'],
+    first?: Established
+  ): DurableSession {
+    const { log, store, eses } = this.#m
+    const { crypto, random, clock, snapshot, ready, evidence } = this.#m.components
+    const sendBytesAll = () => {
+      let bytes = 0
+      for (const session of this.#m.index.loaded()) bytes += session.sendBytes
+      return bytes
+    }
+    const bound = { sendBytesAll, sendBytesAllMax: this.#m.init.sendBytesAllMax }
+    const parts = {
+      ...bound,
+      crypto,
+      random,
+      clock,
+      logger: log,
+      store,
+      eses,
+      pair,
+      local,
+      record,
+      snapshot,
+      ready,
+      evidence,
+      ...this.#hooks
+    }
     return new DurableSession(held === undefined ? parts : { ...parts, held }, first)
   }
 
@@ -126,7 +154,7 @@ export class SessionShelf {
   }
 
   isIdle(session: DurableSession): boolean {
-    return !session.hasUnacked && this.#m.components.clock.nowMs() - session.activeAtMs >= this.#m.parkAfterMs
+    return !session.hasUnacked && !session.holdsState && this.#m.components.clock.nowMs() - session.activeAtMs >= this.#m.parkAfterMs
   }
 
   async park(entry: IndexEntry, session: DurableSession): Promise<void> {

@@ -1,4 +1,6 @@
+import { ITEM_KINDS } from '../../protocol/session/items.ts'
 import type { Unacked } from '../../protocol/session/journal.ts'
+import { decodeSnapshotPart } from '../../protocol/session/snapshot.ts'
 import type { ReadyFacts } from '../../protocol/session/stream-effects.ts'
 import type { WriteOp } from '../store/store.ts'
 import type { DurableSession } from './durable-session.ts'
@@ -28,8 +30,14 @@ export async function sendSnapshot(
   const { store, snapshot, clock } = init
   try {
     await state.written()
-    const before = [...journal.entries].map(({ seq }) => seq)
     const { base } = journal
+    const put = partsAtBase(state, peer.heads)
+    if (put !== undefined) {
+      epoch.sendSnapshot(put)
+      tell({ kind: 'gap', session: session.info(), direction: 'sent', from: peer.rx + 1n, to: base.seq })
+      return
+    }
+    const before = [...journal.entries].map(({ seq }) => seq)
     const bytes = (await snapshot?.(session)) ?? new Uint8Array(0)
     const tag: JournalTag = { atMs: clock.nowMs(), resolve: () => {}, reject: () => {} }
     const { parts, fallen } = journal.putSnapshot(bytes, tag, peer.heads)
@@ -45,6 +53,23 @@ export async function sendSnapshot(
   } catch (error) {
     epoch.abort('failed', error instanceof Error ? error : undefined)
   }
+}
+
+/**
+ * A snapshot that an earlier epoch put there and the peer never took stands at the base still: it serves again. To write everything anew each time
+ * would let a peer that asks again and again write our disk.
+ */
+function partsAtBase({ journal }: SessionState, heads: ReadonlyMap<number, unknown>): Unacked<ItemTag>[] | undefined {
+  if (heads.size > 0) return undefined
+  const parts: Unacked<ItemTag>[] = []
+  for (const entry of journal.entries) {
+    if (entry.item.kind !== ITEM_KINDS.snapshotPart) break
+    parts.push(entry as Unacked<ItemTag>)
+  }
+  const [first] = parts
+  if (first === undefined) return undefined
+  const { index, count, base } = decodeSnapshotPart(first.item.payload)
+  return index === 0 && count === parts.length && base.seq === journal.base.seq ? parts : undefined
 }
 
 /** The peer's, applied in one batch with where this side then stands. */

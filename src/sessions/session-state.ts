@@ -31,6 +31,8 @@ export class SessionState {
   closeWanted: TeardownReason | undefined
   lastLoss: string | undefined
   resumes = 0
+  /** the run of what came, or of a head, moved */
+  runMoved: () => void = () => {}
   /** settles with the first write of the record; undefined before a new session's first READY */
   stored: Promise<void> | undefined
   /** commits of this session under way */

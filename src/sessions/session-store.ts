@@ -84,10 +84,6 @@ export class SessionStore {
     return this.#positions.put(keyOf(id, seq), position)
   }
 
-  async hasPosition(id: string, seq: bigint): Promise<boolean> {
-    return await this.#positions.has(keyOf(id, seq))
-  }
-
   positionGone(id: string, seq: bigint): WriteOp {
     return this.#positions.del(keyOf(id, seq))
   }

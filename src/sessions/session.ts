@@ -4,6 +4,7 @@ import type { ContractMeter } from '../../protocol/session/contract.ts'
 import type { SfcBlock } from '../../protocol/session/sfc.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { PeerAddress } from '../net/host.ts'
+import type { SessionStates } from '../state/state.ts'
 import type { WriteOp } from '../store/store.ts'
 import type { ContractDetails, SessionDetails } from './session-details.ts'
 import type { Tombstone } from './session-store.ts'
@@ -49,6 +50,8 @@ export interface SessionInfo {
   activeAtMs: number
   /** the contract in force and what was used of it; absent in a plain session */
   contract?: ContractDetails
+  /** its ESE pair is shared with no other session */
+  exclusive: boolean
   /** why it ended */
   endReason?: string
   /** why its last connection ended */
@@ -111,6 +114,8 @@ export interface Session {
   details(): Promise<SessionDetails>
   /** What the session is held to; what lasts beyond an item (tasks, stored objects, ESE values) is reported here. Undefined in a plain session. */
   readonly contract: ContractMeter | undefined
+  /** The pair of Ephemeral State Endpoints: ours, and the mirror of the peer's. */
+  readonly states: SessionStates
   /** The peer went over the contract in what lasts beyond an item: the session is closed with CONTRACT, here and there. */
   breach(error: ProtocolError): void
   /**
@@ -129,13 +134,15 @@ export interface SessionOpenOptions {
   signal?: AbortSignal
   /** asks for a contract that grants at least this; `{}`: any */
   contract?: Partial<SfcBlock>
+  /** asks for an ESE pair that is shared with no other session (flag EXCLUSIVE) */
+  exclusive?: boolean
 }
 
 export interface SessionManager {
   /**
    * The live session between the two, or a new one by INIT, NEG, ACK.
    * @throws RookeryError `DIAL_FAILED`, `HANDSHAKE_FAILED` (data.reason), `SESSION_REFUSED`, `SESSION_BUSY`, `CONTRACT_REFUSED` (what is offered falls
-   *   short; names the field), `CONTRACT_UNMET` (the session that is there does); or the signal's reason
+   *   short; names the field), `CONTRACT_UNMET` (the session that is there does), `EXCLUSIVE_UNMET`; or the signal's reason
    */
   open(from: LocalAgent, to: Eid, address: PeerAddress, options?: SessionOpenOptions): Promise<Session>
   /** Sessions in memory, also disconnected ones. */

@@ -10,6 +10,7 @@ import type { Host, PeerAddress } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
+import type { KeySlots } from '../state/key-slots.ts'
 import type { Store } from '../store/store.ts'
 import type { ReadyAdditions } from './ready-additions.ts'
 import type { SessionManager, SnapshotSource } from './session.ts'
@@ -56,6 +57,8 @@ export interface SessionManagerComponents {
   locate?: (remote: Eid, options: { signal: AbortSignal; fresh: boolean }) => Promise<PeerAddress>
   /** the state that takes the place of what a peer lost and the journal no longer holds; default: none */
   snapshot?: SnapshotSource
+  /** keys of ESEs, which erasure destroys; default: in memory, so that values of sessions held before are gone */
+  eseKeys?: KeySlots
   /** what other parts of the node put into every READY; default: nothing */
   ready?: ReadyAdditions
 }
@@ -71,12 +74,16 @@ export interface SessionManagerInit {
   sources?: SourceLimitsInit
   /** the contract offered to who asks for one; absent: a plain session is offered in its place */
   contract?: SfcBlock
+  /** in its place, for one agent; `off`: none */
+  contractOf?: (agent: LocalAgent) => SfcBlock | 'off' | undefined
   /** what RETRY asks a caller to wait while the node is full; default 2 */
   fullWaitSeconds?: number
   /** liveness and teardown times, for tests */
   times?: StreamTimes
   /** sessions on disk; above it a new one is refused as over capacity. Default 10,000 */
   storedMax?: number
+  /** bytes that wait to be sent or acknowledged, in all sessions; above it a session that has more than 1 MiB of it gets `SESSION_QUEUE_FULL`. Default 512 MiB */
+  sendBytesAllMax?: number
   /** without an item for so long, and nothing unacknowledged, a session lets go of its connection and memory. Default 30 min */
   parkAfterMs?: number
   /** a session without an item for so long is dissolved. Default 90 days */

@@ -39,6 +39,8 @@ export interface WriteOp {
   readonly key: string
   /** undefined deletes */
   readonly value: Uint8Array | undefined
+  /** told once the batch with this operation is synced, before the commit resolves */
+  readonly onSynced?: () => void
 }
 
 /** A typed sublevel. Keys are text that sorts by UTF-8 bytes; parts from outside go in as hex, so that no key reaches into another. */
@@ -256,18 +258,7 @@ export class Store {
   }
 
   async #writeGroup(asked: readonly Waiting[]): Promise<void> {
-    const group: Waiting[] = []
-    let bytes = 0
-    for (const one of asked) {
-      const ownBytes = bytesOf(one.ops)
-      if (this.#room === undefined || usesReserve(one) || (await this.#room.admits(bytes + ownBytes))) {
-        group.push(one)
-        bytes += ownBytes
-      } else {
-        this.#refusedBytes = ownBytes
-        one.reject(storeFull())
-      }
-    }
+    const { group, bytes } = await this.#admitted(asked)
     if (group.length === 0) return
     if (this.#failure !== undefined) await this.#recover()
     const ops = group.flatMap((one) => one.ops)
@@ -275,12 +266,32 @@ export class Store {
       if (this.#failure !== undefined) throw this.#failure.error
       await this.#write(ops)
       this.#room?.spent(bytes)
+      for (const { onSynced } of ops) onSynced?.()
       for (const one of group) one.resolve()
     } catch (cause) {
       if (this.#failure === undefined) await this.#failed(ops, cause)
       const error = this.#failure?.error ?? cause
       for (const one of group) one.reject(error)
     }
+  }
+
+  /** What there is room for; the rest is refused. */
+  async #admitted(asked: readonly Waiting[]): Promise<{ group: readonly Waiting[]; bytes: number }> {
+    const allBytes = asked.reduce((sum, { ops }) => sum + bytesOf(ops), 0)
+    if (this.#room === undefined || (await this.#room.admits(allBytes))) return { group: asked, bytes: allBytes }
+    const group: Waiting[] = []
+    let bytes = 0
+    for (const one of asked) {
+      const ownBytes = bytesOf(one.ops)
+      if (usesReserve(one) || (await this.#room.admits(bytes + ownBytes))) {
+        group.push(one)
+        bytes += ownBytes
+      } else {
+        this.#refusedBytes = ownBytes
+        one.reject(storeFull())
+      }
+    }
+    return { group, bytes }
   }
 
   async #write(ops: readonly WriteOp[]): Promise<void> {

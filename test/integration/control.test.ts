@@ -97,6 +97,23 @@ function raw(input: {
 }
 
 describe('the control API', () => {
+  it('tells values on the way, in their order and before the result', async () => {
+    await serve(async (_method, _params, { event }) => {
+      event({ kind: 'found', n: 1 })
+      event({ kind: 'found', n: 2 })
+      return 'done'
+    })
+    const told: unknown[] = []
+    const result = await callControl(dir, 'status', {}, { onEvent: (event) => told.push(event) })
+    expect([told, result]).toEqual([
+      [
+        { kind: 'found', n: 1 },
+        { kind: 'found', n: 2 }
+      ],
+      'done'
+    ])
+  })
+
   it('answers a call, with progress on the way', async () => {
     await serve(async (method, params, { progress }) => {
       progress('storing 3 of 20')

@@ -11,6 +11,8 @@ import { systemClock } from '../../src/platform/clock.ts'
 import type { DurableSession } from '../../src/sessions/durable-session.ts'
 import type { LiveSession } from '../../src/sessions/live-session.ts'
 import type { Session } from '../../src/sessions/session.ts'
+import { SessionStore } from '../../src/sessions/session-store.ts'
+import { openStore } from '../../src/store/open-store.ts'
 import { LOOPBACK, nodeDir } from '../support/node-dir.ts'
 import { checkpointPair, signedBy } from '../unit/fakes/contradictions.ts'
 import { lie } from '../unit/fakes/liar.ts'
@@ -61,6 +63,45 @@ describe('three nodes and a proof', () => {
     expect(await c.evidence.check(mallory.eid)).toBe('challenged')
     await expect(c.openSession(carol, mallory.eid)).rejects.toMatchObject({ code: 'AGENT_REFUSED' })
     expect((await c.openSession(carol, alice.eid)).info().state).toBe('established')
+  })
+})
+
+describe('a verdict and the sessions with its target', () => {
+  it('[TRM-08] ends at the start what an earlier run left, also parked sessions that nothing would take up again', async () => {
+    const dir = nodeDir()
+    const first = await createNode({ ...LOOPBACK, dataDir: dir.path })
+    const m = await node()
+    const alice = await first.addAgent({ name: 'alice' })
+    const mallory = await m.addAgent({ name: 'mallory' })
+    first.locators.resolve = async () => ({ address: { peer: m.peer, addrs: m.host.addresses() } }) as never
+    const { id } = (await first.openSession(alice, mallory.eid)).info()
+    first.sessions.dismiss = async () => {} // the process dies before it gets there
+    expect(await first.evidence.found(checkpointPair(signedBy(mallory.signer)))).toBe('challenged')
+    expect(first.sessions.list()).toMatchObject([{ id, state: 'established' }])
+    await first.stop()
+    const store = await openStore(dir.path, { software: 'test' })
+    const sessions = new SessionStore(store)
+    for await (const record of sessions.records())
+      await sessions.commit([sessions.record({ ...record, activeAtMs: record.activeAtMs - 7_200_000 })])
+    await store.close()
+
+    const second = await createNode({ ...LOOPBACK, dataDir: dir.path })
+    opened.push({ stop: () => second.stop(), dir })
+    while ((await second.sessions.ended()).length === 0) await systemClock.sleep(20)
+    expect(await second.sessions.ended()).toMatchObject([{ id, reason: 'policy' }])
+    expect(await second.sessions.listAll()).toEqual([])
+  })
+
+  it('[TRM-08] ends one that was opened while the verdict came', async () => {
+    const a = await node()
+    const m = await node()
+    const alice = await a.addAgent({ name: 'alice' })
+    const mallory = await m.addAgent({ name: 'mallory' })
+    a.locators.resolve = async () => ({ address: { peer: m.peer, addrs: m.host.addresses() } }) as never
+    await a.evidence.found(checkpointPair(signedBy(mallory.signer)))
+    a.evidence.admit = () => {} // it was asked before the verdict was there
+    const session = await a.openSession(alice, mallory.eid)
+    expect(await session.closed).toEqual({ reason: 'policy' })
   })
 })
 

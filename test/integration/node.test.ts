@@ -202,7 +202,7 @@ describe('the data directory', () => {
     expect(holding('a2a:message').every((file) => file.startsWith('store/'))).toBe(true)
     expect(holding('a2a:message').length).toBeGreaterThan(0)
     expect(holding('the-plain-text-of-it')).toEqual([])
-    const outside = files.filter((file) => !/^(store|agents)(\/|$)|^(node\.key|node\.json|control\.sock)$/.test(file))
+    const outside = files.filter((file) => !/^(store|agents)(\/|$)|^(ese-keys|node\.key|node\.json|control\.sock)$/.test(file))
     expect(outside).toEqual([])
   })
 
@@ -220,7 +220,7 @@ describe('the data directory', () => {
       await expect(createNode({ ...LOOPBACK, dataDir: dir.path })).rejects.toMatchObject({ code: 'KEY_FILE_INVALID' })
       writeFileSync(join(dir.path, 'node.key'), key)
       await expect(createNode({ ...LOOPBACK, dataDir: join(dir.path, 'empty') })).rejects.toMatchObject({ code: 'NOT_INITIALISED' })
-      expect(readdirSync(dir.path).sort()).toEqual(['agents', 'node.key', 'store'])
+      expect(readdirSync(dir.path).sort()).toEqual(['agents', 'ese-keys', 'node.key', 'store'])
     } finally {
       dir.remove()
     }

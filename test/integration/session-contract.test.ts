@@ -1,10 +1,12 @@
 import { MemoryLevel } from 'memory-level'
 import { afterEach, describe, expect, it } from 'vitest'
 import { SFC_SCOPE, type SfcBlock } from '../../protocol/session/sfc.ts'
+import { nodeStatus } from '../../src/api/node-status.ts'
 import type { RookeryNode } from '../../src/node.ts'
 import { createNode } from '../../src/node.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import type { Session } from '../../src/sessions/session.ts'
+import { LOOPBACK, nodeDir } from '../support/node-dir.ts'
 import { agentOf, type Node, nodeOn } from '../unit/sessions/memory-net.ts'
 import { addressOf, startHost, stopHosts } from './host-fixture.ts'
 
@@ -83,6 +85,21 @@ describe('contracts over QUIC', () => {
   })
 })
 
+function wholeContract() {
+  const { scopes: _bits, ...limits } = block
+  return { ...limits, scopes: ['send-messages' as const, 'create-tasks' as const, 'mailbox' as const] }
+}
+
+/** A node with one agent that reaches all others at the given one. */
+async function caller(there: RookeryNode) {
+  const level = new MemoryLevel<string, Uint8Array>({ valueEncoding: 'view' })
+  const here = await createNode({ ...LOOPBACK }, { level, nodeSeed: new Uint8Array(32).fill(1) })
+  running.push(here)
+  const address = { peer: there.peer, addrs: there.host.addresses() }
+  here.locators.resolve = async () => ({ address }) as never
+  return { here, asker: await here.addAgent({ name: 'asker' }) }
+}
+
 /** Two whole nodes; the second offers a contract. */
 async function wholeNodes(mode: 'always_on' | 'sleep' = 'always_on') {
   const make = async (seed: number, config: Parameters<typeof createNode>[0]) => {
@@ -94,9 +111,7 @@ async function wholeNodes(mode: 'always_on' | 'sleep' = 'always_on') {
     running.push(node)
     return node
   }
-  const { scopes: _bits, ...limits } = block
-  const contract = { ...limits, scopes: ['send-messages' as const, 'create-tasks' as const, 'mailbox' as const] }
-  const there = await make(2, { sessions: { contract } })
+  const there = await make(2, { sessions: { contract: wholeContract(), contracts: { worker: wholeContract(), guard: 'off' } } })
   const here = await make(1, { bootstrap: there.host.addresses().map((address) => `${address}/p2p/${there.peer}`) })
   while ([here, there].some(({ host }) => host.peers().length === 0 || host.dht.routingTableSize() === 0)) await systemClock.sleep(20)
   const worker = await there.addAgent({ name: 'worker', mode })
@@ -133,6 +148,39 @@ describe('contracts of whole nodes', () => {
     await expect(ask('m3')).rejects.toMatchObject({ message: expect.stringContaining('policy') })
     expect(there.sessions.list()).toEqual([])
     expect(there.evidence.view(asker.eid)).toMatchObject({ standing: 'nominal', refused: true, ticket: 'none' })
+  })
+
+  it('[SFC-08] [SFC-09] count the tasks of a caller on after a restart of the worker, and let go of one that ends then', async () => {
+    const dir = nodeDir()
+    try {
+      const config = { ...LOOPBACK, dataDir: dir.path, sessions: { contract: wholeContract() } }
+      const first = await createNode(config)
+      const worker = await first.addAgent({ name: 'worker' })
+      const { here, asker } = await caller(first)
+      const { id } = (await here.openSession(asker, worker.eid, { contract: {} })).info()
+      const message = { messageId: 'm1', role: 'ROLE_USER', parts: [{ text: 'x' }] }
+      expect(await here.send({ from: asker, to: worker.eid, message }, { waitMs: 0 })).toMatchObject({ outcome: 'task' })
+      await first.stop()
+
+      const again = await createNode(config)
+      running.push(again)
+      const tasks = async () => (await again.session(id)).info().contract?.usage.received.concurrentTasks
+      expect(await tasks()).toBe(1)
+      const claimed = await again.todos.claim(worker.eidHex, 'test', { leaseMs: 10_000 })
+      await again.todos.complete(claimed?.id ?? '', 'test', [])
+      while ((await tasks()) !== 0) await systemClock.sleep(20)
+      await Promise.all(running.splice(0).map((one) => one.stop()))
+    } finally {
+      dir.remove()
+    }
+  })
+
+  it('[SFC-06] [OD-30] stand in the status, limit by limit', async () => {
+    const { there } = await wholeNodes()
+    const { bounds } = await nodeStatus(there)
+    expect(bounds).toMatchObject({ 'sessions.contract.payloadBytesMax': 4_096, 'sessions.contract.concurrentTasksMax': 1 })
+    expect(bounds).toMatchObject({ 'sessions.contracts.worker.messagesPerMinuteMax': 600 })
+    expect(Object.keys(bounds).filter((name) => name.startsWith('sessions.contracts.guard'))).toEqual([])
   })
 
   it('[SFC-08] bound what is stored for an agent that sleeps', async () => {

@@ -151,6 +151,11 @@ export function recordingCrypto(base: CryptoProvider): { crypto: CryptoProvider;
       sharedSecret(secret, key) {
         const shared = base.x25519.sharedSecret(secret, key)
         return shared === undefined ? undefined : keep('dh', shared)
+      },
+      exchange(secret, key) {
+        const both = base.x25519.exchange(secret, key)
+        if (both !== undefined) keep('dh', both.shared)
+        return both
       }
     }
   }

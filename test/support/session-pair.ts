@@ -53,6 +53,10 @@ export class PairedSession implements Session {
 
   readonly contract = undefined
 
+  get states(): never {
+    throw new Error('a paired session has no state')
+  }
+
   breach(): void {}
 
   details(): Promise<SessionDetails> {

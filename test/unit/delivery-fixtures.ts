@@ -194,6 +194,9 @@ export function sessionPair(a: LocalAgent, b: LocalAgent) {
       close: async () => ends.resolve({ reason: 'closed' }),
       closed: ends.promise,
       contract: undefined,
+      get states(): never {
+        throw new Error('a fake session has no state')
+      },
       breach: () => {},
       details: () => Promise.reject(new Error('a fake session has no facts')),
       items: (channel) => channelItems(end.session, channel),

@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import type { Eid } from '../../protocol/identity/eid.ts'
 import { eidHex } from '../../protocol/identity/eid.ts'
+import { signRotation } from '../../protocol/identity/rotation.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import { createEvidence } from '../../src/evidence/create-evidence.ts'
+import { RETIRED_PER_AGENT_MAX, Retirements } from '../../src/evidence/retirements.ts'
 import { LocalStakeLedger } from '../../src/evidence/stake-ledger.ts'
 import { SUCCESSIONS_PER_AGENT_MAX, Successions } from '../../src/identity/successions.ts'
 import { ManualClock } from '../../src/platform/clock.ts'
@@ -61,5 +63,30 @@ describe('rotations of others that were shown', () => {
     expect(() => evidence.admit(name(2))).toThrow(expect.objectContaining({ code: 'AGENT_REFUSED' }))
     expect(evidence.view(name(2)).refused).toBe(true)
     await evidence.stop()
+  })
+
+  it('[G-73] [OD-31] push nobody out of what is remembered as retired: 6 of one agent, then its own oldest goes', async () => {
+    const { store, clock, successions } = await opened()
+    const components = { store, clock, crypto: nodeCrypto }
+    const evidence = await createEvidence({
+      ...components,
+      random: seededRandom(1),
+      logger: silentLogger,
+      ledger: new LocalStakeLedger(store),
+      agents: () => [agentOf(0x70)],
+      predecessors: (eid) => successions.predecessors(eid)
+    })
+    const rotate = async (from: number, to: number) => {
+      clock.advance(1)
+      await successions.note({ old: name(from), new: name(to) })
+      await evidence.onRotation(signRotation(agentOf(from).signer, agentOf(to).signer, 1))
+    }
+    await rotate(200, 201)
+    for (let i = 1; i <= 30; i++) await rotate(i, i + 1)
+    const retired = async (byte: number) => (await Retirements.open(components)).get(name(byte)) !== undefined
+    expect(await retired(200)).toBe(true)
+    const kept = await Promise.all(Array.from({ length: 30 }, (_, i) => retired(i + 1)))
+    expect(kept.filter(Boolean)).toHaveLength(RETIRED_PER_AGENT_MAX)
+    expect(kept.slice(-RETIRED_PER_AGENT_MAX).every(Boolean)).toBe(true)
   })
 })

@@ -184,6 +184,11 @@ export class FakeHost implements Host {
     this.#handlers.set(protocol, handler)
   }
 
+  /** What serves a protocol here. */
+  handler(protocol: string): Handler {
+    return this.#handlers.get(protocol) as Handler
+  }
+
   async unhandle(protocol: string): Promise<void> {
     this.#handlers.delete(protocol)
   }

@@ -26,6 +26,16 @@ describe('closing a session', () => {
     expect(() => pair.a.stream.queue(1, ITEM_KINDS.a2a, text('late'), '')).toThrow(expect.objectContaining({ code: 'OUT_OF_ORDER' }))
   })
 
+  it('[PSS-10] goes to CLOSED by a PSS_TEARDOWN that breaks off, on both sides, and takes nothing more', () => {
+    const pair = new StreamPair().opened()
+    pair.a.stream.abort('policy')
+    pair.run()
+    expect(closedOf(pair.b)).toEqual([{ reason: 'policy', by: 'peer' }])
+    expect([pair.a.stream.phase, pair.b.stream.phase]).toEqual(['closed', 'closed'])
+    expect(() => pair.b.stream.queue(1, ITEM_KINDS.a2a, text('late'), '')).toThrow(expect.objectContaining({ code: 'OUT_OF_ORDER' }))
+    expect(pair.b.stream.wakeAtMs).toBeUndefined()
+  })
+
   it('[PSS-10] goes to CLOSED by PSS_REVOCATION, whose sender has destroyed its keys before the frame is out', () => {
     const pair = new StreamPair().opened()
     const frame = pair.a.stream.revoke(Uint8Array.of(0, 6, 1, 2, 3), 0)

@@ -10,14 +10,14 @@ describe('a kind of item', () => {
     const pair = await Pair.create()
     const taken: Inbound[] = []
     pair.b.manager.onSession((session) =>
-      session.onKind(ITEM_KINDS.eseOp, async (item) => {
+      session.onKind(ITEM_KINDS.groupOp, async (item) => {
         taken.push({ ...item, payload: item.payload.slice() })
       })
     )
     const session = await pair.open()
     await Promise.all([
-      session.send(1, ITEM_KINDS.eseOp, text('op on a served channel')),
-      session.send(40, ITEM_KINDS.eseOp, text('op on another')),
+      session.send(1, ITEM_KINDS.groupOp, text('op on a served channel')),
+      session.send(40, ITEM_KINDS.groupOp, text('op on another')),
       session.send(1, ITEM_KINDS.a2a, text('message'))
     ])
     expect(taken.map(({ channel }) => channel).sort((x, y) => x - y)).toEqual([1, 40])
@@ -25,10 +25,13 @@ describe('a kind of item', () => {
     expect(session.info()).toMatchObject({ txSeq: '3', txAcked: '3' })
   })
 
-  it('[PSS-21] cannot be that of rotations, which are the session’s own', async () => {
+  it('[PSS-21] cannot be that of rotations or of ESEs, which are the session’s own', async () => {
     const pair = await Pair.create()
     const session = await pair.open()
-    expect(() => session.onKind(ITEM_KINDS.rotation, async () => {})).toThrow(TypeError)
+    for (const kind of [ITEM_KINDS.rotation, ITEM_KINDS.eseOp, ITEM_KINDS.eseView]) {
+      expect(() => session.onKind(kind, async () => {})).toThrow(TypeError)
+      await expect(session.send(40, kind, text('forged'))).rejects.toThrow(TypeError)
+    }
   })
 })
 

@@ -18,6 +18,7 @@ import {
   type SessionPolicy
 } from '../../../src/sessions/create-session-manager.ts'
 import type { Inbound, Session, SessionOpenOptions } from '../../../src/sessions/session.ts'
+import type { KeySlots } from '../../../src/state/key-slots.ts'
 import { Store } from '../../../src/store/store.ts'
 
 const BUFFER_BYTES_MAX = 262_144
@@ -329,6 +330,8 @@ export interface NodeInit extends SessionManagerInit {
   /** in place of the fixed agents: they may rotate */
   sessionAgents?: SessionAgents
   rotated?: SessionManagerComponents['rotated']
+  /** in place of keys that go with the process */
+  eseKeys?: KeySlots
   ready?: SessionManagerComponents['ready']
 }
 
@@ -338,7 +341,7 @@ export function memoryStore(): Store {
 
 /** A session manager on any host, with channels 1 and 2 recorded. */
 export async function nodeOn(host: Host, clock: Clock, agents: LocalAgent[], init: NodeInit = {}, seed = 1): Promise<Node> {
-  const { policy, channels = [1, 2], handler, store = memoryStore(), sessionAgents, rotated, ready, ...settings } = init
+  const { policy, channels = [1, 2], handler, store = memoryStore(), sessionAgents, rotated, ready, eseKeys, ...settings } = init
   const manager = await createSessionManager(
     {
       host,
@@ -349,6 +352,7 @@ export async function nodeOn(host: Host, clock: Clock, agents: LocalAgent[], ini
       store,
       agents: sessionAgents ?? { list: () => agents, byEid: (one) => agents.find(({ eidHex: hex }) => hex === eidHex(one)) },
       ...(rotated === undefined ? {} : { rotated }),
+      ...(eseKeys === undefined ? {} : { eseKeys }),
       ...(ready === undefined ? {} : { ready }),
       ...(policy === undefined ? {} : { policy })
     },

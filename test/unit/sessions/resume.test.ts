@@ -1,5 +1,6 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { toHex } from '../../../protocol/bytes.ts'
+import { Journal } from '../../../protocol/session/journal.ts'
 import { ManualClock } from '../../../src/platform/clock.ts'
 import type { Session, SessionEvent } from '../../../src/sessions/session.ts'
 import { CrashingNode } from './crashing-node.ts'
@@ -259,6 +260,36 @@ describe('a session that is taken up again', () => {
     await b.start()
     await until(clock, () => connected(a, b))
     await Promise.all(sendAll(session, 12, 13))
+    expect(kinds([...a.events, ...b.events])).not.toContain('diverged')
+  })
+
+  it('[PSS-07] [F059] a receiver that never takes its snapshot makes the sender write it once, however often it comes back for it', async () => {
+    const { clock, a, b } = await two()
+    const session = await a.open(b)
+    const copy = await b.backup()
+    await Promise.all(sendAll(session, 0, 3))
+    clock.advance(2_000)
+    await settle()
+    await b.kill()
+    const after = sendAll(session, 3, 5)
+    const put = vi.spyOn(Journal.prototype, 'putSnapshot')
+    for (let i = 0; i < 3; i++) {
+      b.restore(copy)
+      await b.start()
+      const seen = new Promise<void>((resolve) => {
+        b.manager.onEvent(({ kind }) => {
+          if (kind === 'gap') void b.kill().then(resolve) // before it is on disk
+        })
+      })
+      await until(clock, () => kinds(b.events).filter((kind) => kind === 'gap').length > i)
+      await seen
+    }
+    expect(put).toHaveBeenCalledTimes(1)
+    put.mockRestore()
+    b.restore(copy)
+    await b.start()
+    await Promise.all([until(clock, () => session.info().unacked === 0), ...after])
+    expect(b.handled).toEqual(words(0, 5))
     expect(kinds([...a.events, ...b.events])).not.toContain('diverged')
   })
 

@@ -11,6 +11,7 @@ import { seededRandom } from '../../../src/platform/random.ts'
 import { createSessionManager, type RunningSessionManager, type SessionManagerInit } from '../../../src/sessions/create-session-manager.ts'
 import type { DurableSession } from '../../../src/sessions/durable-session.ts'
 import type { Session } from '../../../src/sessions/session.ts'
+import type { EseSide } from '../../../src/state/ese-side.ts'
 import { checkpointPair, signedBy } from '../fakes/contradictions.ts'
 import { type EvidenceNode, evidenceNode, quiet } from '../fakes/evidence-node.ts'
 import { FakeNetwork } from '../fakes/fake-network.ts'
@@ -89,6 +90,12 @@ const open = (from: Party, to: Party, contract?: Partial<SfcBlock>) =>
   from.manager.open(from.agent, to.agent.eid, { peer: to.peer, addrs: [] }, contract === undefined ? {} : { contract })
 const standing = (of: Party, by: Party) => by.evidence.evidence.standing(of.agent.eid)
 
+/** The buffer that holds a value of our own ESE. */
+function heldValue(session: Session, key: string): Uint8Array {
+  const { side } = session.states.own as unknown as { side: EseSide }
+  return side.replica.map.held(key) as Uint8Array
+}
+
 async function three() {
   const alice = await party('alice', 1)
   const mallory = await party('mallory', 2)
@@ -100,10 +107,13 @@ async function three() {
 }
 
 describe('a peer that signs two checkpoints for one number', () => {
-  it('[TRM-05] [TRM-06] is revoked: every secret of the epoch is zero before the first byte of the frame leaves, and nothing stays on disk', async () => {
+  it('[TRM-05] [TRM-06] [ESE-05] is revoked: every secret of the epoch and every ESE value is zero before the first byte of the frame leaves, and nothing stays on disk', async () => {
     const { alice, mallory, session, theirs } = await three()
     const { keys } = ((session as DurableSession).epoch as NonNullable<DurableSession['epoch']>).established
-    const secrets = () => [keys.i2r, keys.r2i].flatMap(({ key, iv, chain }) => [key, iv, chain]).concat(keys.export)
+    await session.states.own.set('x', 'secret')
+    const value = heldValue(session, 'x')
+    expect(isZero(value)).toBe(false)
+    const secrets = () => [keys.i2r, keys.r2i].flatMap(({ key, iv, chain }) => [key, iv, chain]).concat(keys.export, value)
     expect(isZero(keys.export)).toBe(false)
     const zeroAtSend: boolean[] = []
     for (const { a, b } of net.streams)
