@@ -15,6 +15,7 @@ import type { Clock } from './platform/clock.ts'
 import type { Closing } from './platform/closing.ts'
 import type { Logger } from './platform/logger.ts'
 import type { Random } from './platform/random.ts'
+import type { NodePoints } from './points/create-points.ts'
 import type { RunningSessionManager } from './sessions/create-session-manager.ts'
 import type { Registry } from './spaces/registry.ts'
 import type { Locators, Spaces } from './spaces/spaces.ts'
@@ -42,6 +43,7 @@ export interface NodeParts extends Base {
   sessions: RunningSessionManager
   groups: Groups
   discovery: Discovery
+  points: NodePoints
   evidence: EvidenceService
   successions: Successions
   todos: LevelTodos

@@ -36,6 +36,7 @@ import { type Clock, systemClock } from './platform/clock.ts'
 import { Closing } from './platform/closing.ts'
 import { type Logger, silentLogger } from './platform/logger.ts'
 import { type Random, systemRandom } from './platform/random.ts'
+import { createPoints } from './points/create-points.ts'
 import { type Base, RookeryNode } from './rookery-node.ts'
 import { createSessionManager, type SessionManagerComponents, type SessionManagerInit } from './sessions/create-session-manager.ts'
 import { createLocators } from './spaces/create-locators.ts'
@@ -192,6 +193,13 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     onFork: (proof) => void evidence.found(proof).catch((err: unknown) => logger.child('groups').error({ err }, 'evidence was not taken'))
   })
   closing.push('groups', 500, () => groups.stop())
+  const points = await createPoints({
+    ...components,
+    host,
+    agents: own,
+    open: async (from, to, options) => await node.openSession(agents.get(from.name), to, options)
+  })
+  closing.push('points', 250, () => points.stop())
   const discovery = await createDiscovery(
     {
       ...components,
@@ -201,7 +209,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
       registrarsMax: config.registrarsMax,
       locators,
       joins: () => spaces.joins(),
-      points: () => [],
+      points: () => points.records(),
       agent: own,
       reputation: (of) => REPUTATION[evidence.standing(of)],
       policy: overrides.answerPolicy ?? (() => (config.discovery.answer === 'yes' ? 'answer' : 'silent'))
@@ -223,6 +231,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     sessions,
     groups,
     discovery,
+    points,
     evidence,
     successions,
     todos,

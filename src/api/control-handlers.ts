@@ -13,6 +13,7 @@ import { discover } from './discover-handler.ts'
 import { groupHandlers } from './group-handlers.ts'
 import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
+import { pointHandlers } from './point-handlers.ts'
 import { spaceHandlers } from './space-handlers.ts'
 import { stateHandlers } from './state-handlers.ts'
 
@@ -31,6 +32,7 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
   return {
     ...deliveryHandlers(node, options),
     ...spaceHandlers(node, options),
+    ...pointHandlers(node, options),
     ...stateHandlers(node),
     ...groupHandlers(node),
     discover: (params, context) => discover(node, params, context),
@@ -52,10 +54,11 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
       const { mailboxKey, ...view } = await node.locators.resolve(eidFromDid(did), options(context))
       return { ...view, mailboxKeyHex: toHex(mailboxKey) }
     },
-    async 'session.open'({ agent, did, contract }, context) {
+    async 'session.open'({ agent, did, contract, exclusive }, context) {
       const session = await node.openSession(node.agents.get(agent), node.agents.eidOf(did), {
         ...options(context),
-        ...(contract === undefined ? {} : { contract: needsOf(contract) })
+        ...(contract === undefined ? {} : { contract: needsOf(contract) }),
+        ...(exclusive === undefined ? {} : { exclusive })
       })
       return session.info()
     },

@@ -11,6 +11,7 @@ import { registerGroup } from './commands/group.ts'
 import { registerInbox } from './commands/inbox.ts'
 import { registerInit } from './commands/init.ts'
 import { registerMode } from './commands/mode.ts'
+import { registerPoint } from './commands/point.ts'
 import { registerQueue } from './commands/queue.ts'
 import { registerSend } from './commands/send.ts'
 import { registerSession } from './commands/session.ts'
@@ -108,6 +109,7 @@ Example:
     registerSpace,
     registerFind,
     registerDiscover,
+    registerPoint,
     registerSession,
     registerState,
     registerGroup,
