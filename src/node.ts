@@ -250,7 +250,13 @@ function cryptoUnavailable(cause?: unknown): RookeryError {
 }
 
 function sessionsOf({ sessionsMax, sessions }: Config): SessionManagerInit {
-  return { sessionsMax, ...(sessions.contract === 'off' ? {} : { contract: sessions.contract }) }
+  const { contract, contracts } = sessions
+  const ofAgent = new Map(Object.entries(contracts))
+  return {
+    sessionsMax,
+    ...(contract === 'off' ? {} : { contract }),
+    contractOf: ({ name }) => ofAgent.get(name)
+  }
 }
 
 function nodeKey(config: Config, overrides: NodeOverrides, { crypto }: Base): NodeKey {
@@ -330,7 +336,7 @@ async function openHost(
           kBucketSize: config.dht.k,
           alpha: config.dht.alpha,
           disjointPaths: config.dht.disjointPaths,
-          clientMode: config.dht.mode === 'client',
+          mode: config.dht.mode,
           ...overrides.dht
         }
       }
@@ -355,7 +361,7 @@ async function strangerHost(config: Config, overrides: NodeOverrides, components
       mdns: false,
       profile: overrides.transport ?? 'quic',
       network: config.network,
-      dht: { clientMode: true }
+      dht: { mode: 'client' }
     }
   )
 }

@@ -25,6 +25,7 @@ import type { Store } from '../store/store.ts'
 import { KademliaDht } from './dht.ts'
 import { DhtDatastore } from './dht-datastore.ts'
 import { type KadRpc, Lookup } from './dht-lookup.ts'
+import type { DhtModeSetting } from './dht-mode.ts'
 import { checkValue, DHT_NAMESPACES, type DhtRules } from './dht-rules.ts'
 import type { Host } from './host.ts'
 import { Libp2pHost } from './libp2p-host.ts'
@@ -82,7 +83,8 @@ export interface HostInit {
         kBucketSize?: number | undefined
         alpha?: number | undefined
         disjointPaths?: number | undefined
-        clientMode?: boolean | undefined
+        /** default `server`; over the memory transport `auto` is a server */
+        mode?: DhtModeSetting | undefined
         protocol?: string | undefined
         initialQuerySelfIntervalMs?: number | undefined
         querySelfIntervalMs?: number | undefined
@@ -129,6 +131,9 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
   const kBucketSize = init.dht?.kBucketSize ?? 20
   const alpha = init.dht?.alpha ?? 3
   const disjointPaths = init.dht?.disjointPaths ?? (profile === 'memory' ? 1 : 3)
+  const isAuto = init.dht?.mode === 'auto' && profile !== 'memory'
+  // on the internet a node is a client until it knows an address of its own that is public
+  const startsAsClient = init.dht?.mode === 'client' || (isAuto && (isPublic || listen.length === 0))
   const listening = new ListenLog()
   const discovery: ((c: { peerStore: never; logger: never; connectionManager: never }) => PeerDiscovery)[] = []
   if (bootstrapPeers.length > 0) {
@@ -182,7 +187,7 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
           kBucketSize,
           alpha,
           disjointPaths,
-          clientMode: init.dht?.clientMode ?? false,
+          clientMode: startsAsClient,
           allowQueryWithZeroPeers: true,
           initialQuerySelfInterval: init.dht?.initialQuerySelfIntervalMs ?? 1_000,
           ...(init.dht?.querySelfIntervalMs === undefined ? {} : { querySelfInterval: init.dht.querySelfIntervalMs }),
@@ -210,13 +215,20 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
   const lookup = new Lookup({ kad, self, peerStore, crypto, clock, connected, isAllowed }, { kBucketSize, alpha, disjointPaths })
   const host = new Libp2pHost(
     { clock, random, logger: log, libp2p: libp2p as unknown as Libp2p, datastore, peers: memoryOfPeers },
-    { bootstrap: bootstrapPeers, isPublic, bucketSize: kBucketSize },
+    {
+      bootstrap: bootstrapPeers,
+      isPublic,
+      bucketSize: kBucketSize,
+      autoMode: isAuto ? { mode: () => kad.getMode(), setMode: (mode) => kad.setMode(mode) } : undefined
+    },
     (addresses, signal) => new KademliaDht({ kad, peer: self, peerStore, datastore, lookup, crypto, clock, signal, addresses })
   )
   onLan = (peer, addrs) => host.discovered(peer, addrs)
   try {
+    await host.serveDialBacks()
     await libp2p.start()
     listening.check(listen, log)
+    if (isAuto && isPublic && host.addresses().length > 0) await kad.setMode('server')
   } catch (error) {
     await host.stop()
     throw error

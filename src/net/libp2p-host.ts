@@ -8,6 +8,8 @@ import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
 import type { ByteStream } from './byte-stream.ts'
 import type { DhtDatastore } from './dht-datastore.ts'
+import { DhtModeKeeper } from './dht-mode.ts'
+import { askDialBack, DIAL_BACK_MS, DIAL_BACK_PROTOCOL, DialBack } from './dial-back.ts'
 import type { Dht, Host, PeerAddress } from './host.ts'
 import { connectionInfo, Libp2pByteStream } from './libp2p-stream.ts'
 import { byTransport, isPublicAddr, withoutPeer } from './multiaddrs.ts'
@@ -42,6 +44,8 @@ export interface Libp2pHostInit {
   isPublic: boolean
   /** peers that a key has */
   bucketSize: number
+  /** absent: the mode stays as it is set */
+  autoMode?: { mode(): 'client' | 'server'; setMode(mode: 'client' | 'server'): Promise<void> } | undefined
 }
 
 interface Opened {
@@ -58,6 +62,7 @@ export class Libp2pHost implements Host {
   readonly #stopped = new AbortController()
   readonly #rejoin: Rejoin
   readonly #tableCare: TableCare
+  readonly #modeKeeper: DhtModeKeeper | undefined
   readonly #peerListeners = new Set<(event: { kind: 'connect' | 'disconnect'; peer: string }) => void>()
   readonly #addressListeners = new Set<() => void>()
   #addressesTold = ''
@@ -88,6 +93,16 @@ export class Libp2pHost implements Host {
       lookUp: (key, signal) => this.dht.closestPeers(key, { signal })
     })
     const { libp2p } = components
+    const { autoMode } = init
+    if (autoMode !== undefined) {
+      this.#modeKeeper = new DhtModeKeeper(components, {
+        mode: () => autoMode.mode(),
+        setMode: (mode) => autoMode.setMode(mode),
+        addresses: () => this.addresses(),
+        peers: () => this.peers(),
+        ask: (peer, signal) => this.#askDialBack(peer, signal)
+      })
+    }
     libp2p.addEventListener('peer:connect', (event) => this.#onConnect(event.detail))
     libp2p.addEventListener('peer:disconnect', (event) => this.#onDisconnect(event.detail))
     libp2p.addEventListener('self:peer:update', () => this.#onAddresses())
@@ -98,6 +113,32 @@ export class Libp2pHost implements Host {
     this.#addressesTold = this.addresses().join()
     this.#rejoin.start()
     this.#scheduleSweep()
+    if (this.#modeKeeper !== undefined && this.addresses().length === 0) this.#modeKeeper.addressesChanged()
+  }
+
+  /** Answers who asks whether we can reach it; called before the host begins. */
+  async serveDialBacks(): Promise<void> {
+    const dialBack = new DialBack(this.#c.clock, async (peer, addrs, signal) => {
+      if (this.#init.isPublic && !addrs.every((addr) => isPublicAddr(multiaddr(addr)))) throw new Error('not a public address')
+      const connection = await this.#c.libp2p.dial(
+        addrs.map((addr) => multiaddr(`${withoutPeer(addr)}/p2p/${peer}`)),
+        { signal, force: true }
+      )
+      await connection.close()
+    })
+    await this.handle(DIAL_BACK_PROTOCOL, (stream) => dialBack.serve(stream), { inboundStreamsMax: 4 })
+  }
+
+  async #askDialBack(peer: string, signal: AbortSignal): Promise<boolean | undefined> {
+    const scope = this.#scope(signal, DIAL_BACK_MS)
+    try {
+      const stream = await this.openStream({ peer, addrs: [] }, DIAL_BACK_PROTOCOL, { signal: scope.signal })
+      return await askDialBack(stream, this.addresses(), scope.signal)
+    } catch {
+      return undefined // one that cannot be asked says nothing
+    } finally {
+      scope.release()
+    }
   }
 
   /** A peer that multicast told of. Dialled while we have few, since anyone on the LAN can name any number. */
@@ -275,6 +316,7 @@ export class Libp2pHost implements Host {
     const { libp2p, clock, logger } = this.#c
     this.#rejoin.stop()
     this.#tableCare.stop()
+    this.#modeKeeper?.stop()
     this.#cancelSweep?.()
     this.#stopped.abort(new RookeryError('HOST_STOPPED', 'the node stops', { kind: 'unavailable' }))
     const gaveUp = Promise.withResolvers<'late'>()
@@ -335,6 +377,7 @@ export class Libp2pHost implements Host {
     const peer = id.toString()
     this.#rejoin.connected()
     this.#tableCare.peerArrived()
+    this.#modeKeeper?.peerArrived()
     this.#tell({ kind: 'connect', peer })
     void this.#remember(id).catch((error: unknown) => this.#c.logger.debug({ peer, error: String(error) }, 'a peer was not remembered'))
   }
@@ -365,6 +408,7 @@ export class Libp2pHost implements Host {
     const now = this.addresses().join()
     if (now === this.#addressesTold || this.#stopped.signal.aborted) return
     this.#addressesTold = now
+    this.#modeKeeper?.addressesChanged()
     for (const listener of [...this.#addressListeners]) {
       try {
         listener()

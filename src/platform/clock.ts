@@ -91,6 +91,13 @@ export class ManualClock implements Clock {
     this.#monotonicMs = untilMs
   }
 
+  /** How long until something falls due; undefined where nothing waits. */
+  nextDueMs(): number | undefined {
+    let nextMs: number | undefined
+    for (const { atMs } of this.#timers.values()) if (nextMs === undefined || atMs < nextMs) nextMs = atMs
+    return nextMs === undefined ? undefined : nextMs - this.#monotonicMs
+  }
+
   /** A step of the wall clock alone, as an administrator or a dead battery makes it. */
   jumpWall(ms: number): void {
     this.#offsetMs += ms

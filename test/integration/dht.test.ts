@@ -175,7 +175,7 @@ describe('one node alone', () => {
   })
 
   it('answers no DHT query and counts itself out as a client (F040)', async () => {
-    const client = await startHost({ carrier: 'memory', clock, init: { dht: { clientMode: true } } })
+    const client = await startHost({ carrier: 'memory', clock, init: { dht: { mode: 'client' } } })
     expect(client.dht.mode()).toBe('client')
     const other = at(0)
     await expect(other.openStream(addressOf(client), '/rookery/kad/1.0.0')).rejects.toMatchObject({ code: 'PROTOCOL_UNSUPPORTED' })

@@ -15,7 +15,7 @@ let clock: ManualClock
 let network: FakeNetwork
 let nodes: FakeNode[]
 
-async function start(count: number, init: FakeNodeInit = {}): Promise<FakeNode[]> {
+async function start(count: number, init: FakeNodeInit = { handOver: 'automatic' }): Promise<FakeNode[]> {
   const from = nodes.length
   for (let i = from; i < from + count; i++) nodes.push(await fakeNode(network, clock, `node-${i}`, [], init))
   return nodes.slice(from)

@@ -20,7 +20,7 @@ let nodes: FakeNode[]
 
 async function start(count: number, addrs?: (i: number) => string): Promise<FakeNode[]> {
   for (let i = 0; i < count; i++) {
-    const node = await fakeNode(network, clock, `node-${i}`, [], { handOver: 'by-hand' })
+    const node = await fakeNode(network, clock, `node-${i}`, [])
     if (addrs !== undefined) node.host.addrs = [addrs(i)]
     nodes.push(node)
   }

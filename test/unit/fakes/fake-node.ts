@@ -56,7 +56,7 @@ export async function fakeNode(
   const open = async () => {
     const parts = { host, store, clock, random: seededRandom(seeds++), crypto: nodeCrypto, logger: silentLogger }
     const { solver = plainSolver } = init
-    const registry = await createRegistry({ ...parts, solver }, init)
+    const registry = await createRegistry({ ...parts, solver }, { handOver: 'by-hand', ...init })
     const settings = {
       ...(init.network === undefined ? {} : { network: init.network }),
       ...(init.shardSplitAt === undefined ? {} : { shardSplitAt: init.shardSplitAt })
