@@ -10,6 +10,7 @@ import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
 import type { ControlContext, ControlHandlers } from './control-server.ts'
 import { checkUntil, deliveryHandlers } from './delivery-handlers.ts'
 import { discover } from './discover-handler.ts'
+import { groupHandlers } from './group-handlers.ts'
 import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
 import { pointHandlers } from './point-handlers.ts'
@@ -33,6 +34,7 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
     ...spaceHandlers(node, options),
     ...pointHandlers(node, options),
     ...stateHandlers(node),
+    ...groupHandlers(node),
     discover: (params, context) => discover(node, params, context),
     status: () => nodeStatus(node),
     async stop(_params, context) {

@@ -495,6 +495,7 @@ describe('a flood', () => {
     await small.evidence.idle()
     expect(small.evidence.policy({ local: alice, remote: liar(0).eid })).toEqual({ admit: false, reason: 'policy' }) // it was met
     expect([await told(3), await told(4)]).toEqual(['challenged', 'challenged'])
+    expect([0, 1, 2].map((i) => small.evidence.standing(liar(i).eid))).toEqual(['slashed', 'nominal', 'nominal'])
     expect(await told(5)).toBe('challenged') // now also the one that was met longest ago
     expect(await told(6)).toBe('full')
     await small.restart()
