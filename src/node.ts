@@ -132,13 +132,13 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const bounds: QueueBounds = config.queue
   const successions = await Successions.open(components)
   const outgoing = await OutgoingObjects.open(components)
-  const homeOf = (hex: EidHex) => agents.homeOf(hex)
+  const homeOfHex = (hex: EidHex) => agents.homeOf(hex)
   const queue = await LevelAsleepQueue.open(
     { ...components, clockGuard },
     {
       bounds: () => bounds,
-      homeOf,
-      alsoRemove: ({ issuer, ...record }) => outgoing.removal({ ...record, issuer: issuer === '' ? '' : homeOf(issuer) })
+      homeOf: homeOfHex,
+      alsoRemove: ({ issuer, ...record }) => outgoing.removal({ ...record, issuer: issuer === '' ? '' : homeOfHex(issuer) })
     }
   )
   const todos = await createTodos(components)
