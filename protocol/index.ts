@@ -2,6 +2,7 @@
 export * from './bytes.ts'
 export * from './cbor.ts'
 export * from './crypto/hpke.ts'
+export * from './crypto/hpke-base.ts'
 export * from './crypto/noble.ts'
 export * from './crypto/prime-order.ts'
 export * from './crypto/provider.ts'

@@ -250,7 +250,13 @@ function cryptoUnavailable(cause?: unknown): RookeryError {
 }
 
 function sessionsOf({ sessionsMax, sessions }: Config): SessionManagerInit {
-  return { sessionsMax, ...(sessions.contract === 'off' ? {} : { contract: sessions.contract }) }
+  const { contract, contracts } = sessions
+  const ofAgent = new Map(Object.entries(contracts))
+  return {
+    sessionsMax,
+    ...(contract === 'off' ? {} : { contract }),
+    contractOf: ({ name }) => ofAgent.get(name)
+  }
 }
 
 function nodeKey(config: Config, overrides: NodeOverrides, { crypto }: Base): NodeKey {

@@ -26,19 +26,27 @@ export type KeepAsleep = (input: {
  * `configuration`, which is about an answer that nobody waits for any more.
  * @throws what {@link OutgoingObjects.seal} throws
  */
-export async function sealSend(
-  outgoing: Pick<OutgoingObjects, 'seal'>,
-  { from, to, mailboxKey, params }: { from: LocalAgent; to: Eid; mailboxKey: Uint8Array; params: JsonObject }
-): ReturnType<OutgoingObjects['seal']> {
+export async function sealSend(outgoing: Pick<OutgoingObjects, 'seal'>, input: SendToSeal): ReturnType<OutgoingObjects['seal']> {
+  return await outgoing.seal(sealingOf(input))
+}
+
+interface SendToSeal {
+  from: LocalAgent
+  to: Eid
+  mailboxKey: Uint8Array
+  params: JsonObject
+}
+
+function sealingOf({ from, to, mailboxKey, params }: SendToSeal): Parameters<OutgoingObjects['seal']>[0] {
   const { configuration: _, ...carried } = params
-  return await outgoing.seal({
+  return {
     from,
     audience: to,
     mailboxKey,
     messageId: (params.message as JsonObject).messageId as string,
     purpose: PURPOSE_A2A_MESSAGE,
     plaintext: utf8(canonicalJson({ method: 'SendMessage', params: carried }))
-  })
+  }
 }
 
 /** Keeps a request body that is no message of A2A, for a processor that may come to understand it (OD-23, OD-38). */
@@ -73,14 +81,17 @@ export function createKeepAsleep({
   outgoing,
   queue
 }: {
-  outgoing: Pick<OutgoingObjects, 'seal'>
+  outgoing: Pick<OutgoingObjects, 'sealInto'>
   queue: Pick<AsleepQueue, 'enqueue'>
 }): KeepAsleep {
   return async ({ from, to, params, retryAfterSec }) => {
     if (!keepsMessages(to.reachability)) return { reason: 'asleep', queued: false, retryAfterSec }
     try {
-      const { object } = await sealSend(outgoing, { from, to: to.eid, mailboxKey: to.mailboxKey, params })
-      const answer = await queue.enqueue({ audience: to.eidHex, principal: `eid:${homeOf(from)}`, object })
+      const { mailboxKey } = to
+      const answer = await outgoing.sealInto(sealingOf({ from, to: to.eid, mailboxKey, params }), async ({ object }, alongside) => {
+        const value = await queue.enqueue({ audience: to.eidHex, principal: `eid:${homeOf(from)}`, object, alongside })
+        return { value, kept: value.status === 'queued' && !value.again }
+      })
       return answer.status === 'queued' ? { reason: 'asleep', queued: true, retryAfterSec } : refusalOfAnswer(answer)
     } catch (err) {
       if (err instanceof RookeryError && err.kind === 'storage') return { reason: 'store-failed' }

@@ -1,4 +1,5 @@
 import { REACHABILITY_MODES } from '../../protocol/delivery/modes.ts'
+import type { SfcBlock } from '../../protocol/session/sfc.ts'
 import { ATTACHMENTS_MAX } from '../delivery/attachments.ts'
 import { AGENTS_MAX } from '../identity/agents.ts'
 import type { HostedAgent } from '../identity/hosted-agent.ts'
@@ -78,6 +79,11 @@ function boundsInForce({ config, queueBounds, todos }: RookeryNode): Record<stri
     attachmentsMax: ATTACHMENTS_MAX,
     connectionsMax: config.connectionsMax,
     sessionsMax: config.sessionsMax,
+    ...contractBounds('sessions.contract', config.sessions.contract),
+    ...Object.assign(
+      {},
+      ...Object.entries(config.sessions.contracts).map(([name, block]) => contractBounds(`sessions.contracts.${name}`, block))
+    ),
     'discovery.queueMax': config.discovery.queueMax,
     registrarsMax: config.registrarsMax,
     agentsMax: AGENTS_MAX,
@@ -96,4 +102,11 @@ function boundsInForce({ config, queueBounds, todos }: RookeryNode): Record<stri
     'control.requestBytesMax': CONTROL_BOUNDS.requestBytesMax,
     'control.callsMax': CONTROL_BOUNDS.callsMax
   }
+}
+
+/** The limits of an offered block; nothing where none is offered. */
+function contractBounds(at: string, block: SfcBlock | 'off' | undefined): Record<string, number> {
+  if (block === undefined || block === 'off') return {}
+  const { site: _site, scopes: _scopes, region: _region, ...limits } = block
+  return Object.fromEntries(Object.entries(limits).map(([name, value]) => [`${at}.${name}`, value]))
 }

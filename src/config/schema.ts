@@ -38,6 +38,8 @@ const contractIssue: z.core.$ZodErrorMap = ({ input }) => {
   return `is no block: ${at} ${issue?.message ?? ''}`.trimEnd()
 }
 
+const contractSetting = z.union([z.literal('off'), contractOffer.transform(blockOf)], { error: contractIssue })
+
 /** Private addresses are never reachable from elsewhere: plain HTTP with bearer tokens stays on this machine. */
 const loopback = z.string().refine((text) => text === '::1' || text === 'localhost' || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(text), {
   error: 'must be a loopback address (127.0.0.1, ::1 or localhost); to serve others put a TLS proxy in front and set http.publicUrl'
@@ -96,7 +98,9 @@ export const configSchema = z.strictObject({
   sessions: z
     .strictObject({
       /** the block offered to a caller that asks for a contract; `off`: a plain session is offered in its place. `{}`: the default block */
-      contract: z.union([z.literal('off'), contractOffer.transform(blockOf)], { error: contractIssue }).default('off')
+      contract: contractSetting.default('off'),
+      /** in its place, for single agents by name */
+      contracts: z.partialRecord(z.string().min(1).max(32), contractSetting).default({})
     })
     .prefault({}),
   discovery: z

@@ -12,7 +12,7 @@ import {
   verify
 } from 'node:crypto'
 import { concat, equals, isZero, toHex } from '../../protocol/bytes.ts'
-import { createHpke } from '../../protocol/crypto/hpke.ts'
+import { createHpkeBase } from '../../protocol/crypto/hpke-base.ts'
 import { nobleCrypto } from '../../protocol/crypto/noble.ts'
 import { hasPrimeOrder } from '../../protocol/crypto/prime-order.ts'
 import type { CryptoProvider, X25519 } from '../../protocol/crypto/provider.ts'
@@ -159,5 +159,9 @@ export const nodeCrypto: CryptoProvider = {
       }
     }
   },
-  hpke: createHpke(x25519)
+  get hpke() {
+    return hpke
+  }
 }
+
+const hpke = createHpkeBase(nodeCrypto)

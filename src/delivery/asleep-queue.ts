@@ -51,6 +51,8 @@ export interface AsleepQueue {
     kind?: QueueRecord['kind']
     /** of an opaque blob that is a message of its own though its bytes were there before; hex, 1 to 64 digits. Default: the hash of its bytes */
     opaqueId?: string
+    /** written in the same batch as the record, and only with it */
+    alongside?: readonly WriteOp[]
   }): Promise<QueueAnswer>
   usage(audience: EidHex): Promise<QueueUsage>
   list(audience: EidHex, options?: { limit?: number }): Promise<QueueRecord[]>

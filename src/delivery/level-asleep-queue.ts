@@ -154,7 +154,7 @@ export class LevelAsleepQueue implements DrainableQueue {
     const entry = this.#entryOf(record, hash, false)
     this.#reserve(shelf, entry)
     const clockOps = this.#guard.ops()
-    const write = this.#store.commit([this.#rows.put(record.key, this.#encodeRow(record)), ...clockOps])
+    const write = this.#store.commit([this.#rows.put(record.key, this.#encodeRow(record)), ...clockOps, ...(input.alongside ?? [])])
     entry.written = write.then(
       () => {
         entry.stored = true

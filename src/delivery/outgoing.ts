@@ -8,7 +8,7 @@ import { RookeryError } from '../errors.ts'
 import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Random } from '../platform/random.ts'
-import { bytesCodec, type Store, type Table } from '../store/store.ts'
+import { bytesCodec, type Store, type Table, type WriteOp } from '../store/store.ts'
 
 /** Objects kept for resending, and their bytes; at either bound new messages are refused, none is forgotten early. */
 export const OUTGOING_OBJECTS_MAX = 1_000
@@ -91,10 +91,24 @@ export class OutgoingObjects {
     plaintext: Uint8Array
     ttlMs?: number
   }): Promise<OutgoingObject> {
+    return await this.sealInto(input, async (sealed, ops) => {
+      await this.#store.commit(ops)
+      return { value: sealed, kept: true }
+    })
+  }
+
+  /**
+   * As {@link seal}, the row being written by `use`, in one batch with what becomes of the object: one sync less where both lie in this store.
+   * @param use - commits `ops` (none where the row is there already) and says whether it did; else nothing is kept
+   */
+  async sealInto<T>(
+    input: Parameters<OutgoingObjects['seal']>[0],
+    use: (sealed: OutgoingObject, ops: readonly WriteOp[]) => Promise<{ value: T; kept: boolean }>
+  ): Promise<T> {
     const id = objectIdOf(this.#crypto, eidOf(fromHex(homeOf(input.from))), input.audience, input.messageId)
     const key = `${homeOf(input.from)}/${eidHex(input.audience)}/${toHex(id)}`
     for (let other = this.#sealing.get(key); other !== undefined; other = this.#sealing.get(key)) await other.catch(() => undefined)
-    const sealing = this.#seal(key, id, input)
+    const sealing = this.#seal(key, id, input, use)
     this.#sealing.set(key, sealing)
     try {
       return await sealing
@@ -103,11 +117,12 @@ export class OutgoingObjects {
     }
   }
 
-  async #seal(
+  async #seal<T>(
     key: string,
     id: ReturnType<typeof objectIdOf>,
-    { from, audience, mailboxKey, messageId, purpose, plaintext, ttlMs }: Parameters<OutgoingObjects['seal']>[0]
-  ): Promise<OutgoingObject> {
+    { from, audience, mailboxKey, messageId, purpose, plaintext, ttlMs }: Parameters<OutgoingObjects['seal']>[0],
+    use: (sealed: OutgoingObject, ops: readonly WriteOp[]) => Promise<{ value: T; kept: boolean }>
+  ): Promise<T> {
     const nowMs = this.#clock.nowMs()
     const digest = this.#crypto.sha256(plaintext)
     const kept = await this.#read(key)
@@ -119,7 +134,8 @@ export class OutgoingObjects {
           remedy: 'give every message an id of its own'
         })
       }
-      return { key, object: kept.object, expiresAtMs: kept.expiresAtMs, receipt: kept.receipt, again: true }
+      const { object, expiresAtMs, receipt } = kept
+      return (await use({ key, object, expiresAtMs, receipt, again: true }, [])).value
     }
     const size = plaintext.length + OBJECT_OVERHEAD_BYTES_MAX
     if (size > DEPOSIT_OBJECT_BYTES_MAX) {
@@ -151,9 +167,10 @@ export class OutgoingObjects {
         ephemeralSecret: this.#random.bytes(32)
       })
       const row = encode({ digest, object, expiresAtMs, receipt: undefined })
-      await this.#store.commit([this.#table.put(key, row)])
-      this.#count(key, row.length)
-      return { key, object, expiresAtMs, receipt: undefined, again: false }
+      const used = await use({ key, object, expiresAtMs, receipt: undefined, again: false }, [this.#table.put(key, row)])
+      if (used.kept) this.#count(key, row.length)
+      else this.#forget(key)
+      return used.value
     } catch (error) {
       this.#forget(key)
       throw error

@@ -61,9 +61,13 @@ export class InboundExchanges {
       nowMs,
       identities: () => state.own.all(),
       load: (atMs) => this.#load(atMs),
-      offer: ({ resumeId }) => {
+      offer: ({ localEid, resumeId }) => {
         this.#budget.spend(clock.monotonicMs())
-        if (resumeId === undefined) return init.contract === undefined ? {} : { sfc: init.contract }
+        if (resumeId === undefined) {
+          const agent = state.own.agentOf(localEid)
+          const sfc = (agent === undefined ? undefined : init.contractOf?.(agent)) ?? init.contract
+          return sfc === undefined || sfc === 'off' ? {} : { sfc }
+        }
         const held = state.index.byId(toHex(resumeId))
         return held?.sfc === undefined ? {} : { sfc: decodeSfc(held.sfc) }
       },

@@ -74,6 +74,8 @@ export interface SessionManagerInit {
   sources?: SourceLimitsInit
   /** the contract offered to who asks for one; absent: a plain session is offered in its place */
   contract?: SfcBlock
+  /** in its place, for one agent; `off`: none */
+  contractOf?: (agent: LocalAgent) => SfcBlock | 'off' | undefined
   /** what RETRY asks a caller to wait while the node is full; default 2 */
   fullWaitSeconds?: number
   /** liveness and teardown times, for tests */

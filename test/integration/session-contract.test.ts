@@ -1,6 +1,7 @@
 import { MemoryLevel } from 'memory-level'
 import { afterEach, describe, expect, it } from 'vitest'
 import { SFC_SCOPE, type SfcBlock } from '../../protocol/session/sfc.ts'
+import { nodeStatus } from '../../src/api/node-status.ts'
 import type { RookeryNode } from '../../src/node.ts'
 import { createNode } from '../../src/node.ts'
 import { systemClock } from '../../src/platform/clock.ts'
@@ -110,7 +111,7 @@ async function wholeNodes(mode: 'always_on' | 'sleep' = 'always_on') {
     running.push(node)
     return node
   }
-  const there = await make(2, { sessions: { contract: wholeContract() } })
+  const there = await make(2, { sessions: { contract: wholeContract(), contracts: { worker: wholeContract(), guard: 'off' } } })
   const here = await make(1, { bootstrap: there.host.addresses().map((address) => `${address}/p2p/${there.peer}`) })
   while ([here, there].some(({ host }) => host.peers().length === 0 || host.dht.routingTableSize() === 0)) await systemClock.sleep(20)
   const worker = await there.addAgent({ name: 'worker', mode })
@@ -172,6 +173,14 @@ describe('contracts of whole nodes', () => {
     } finally {
       dir.remove()
     }
+  })
+
+  it('[SFC-06] [OD-30] stand in the status, limit by limit', async () => {
+    const { there } = await wholeNodes()
+    const { bounds } = await nodeStatus(there)
+    expect(bounds).toMatchObject({ 'sessions.contract.payloadBytesMax': 4_096, 'sessions.contract.concurrentTasksMax': 1 })
+    expect(bounds).toMatchObject({ 'sessions.contracts.worker.messagesPerMinuteMax': 600 })
+    expect(Object.keys(bounds).filter((name) => name.startsWith('sessions.contracts.guard'))).toEqual([])
   })
 
   it('[SFC-08] bound what is stored for an agent that sleeps', async () => {

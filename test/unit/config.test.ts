@@ -90,6 +90,16 @@ describe('the contract that a node offers', () => {
   })
 })
 
+describe('the contract of single agents', () => {
+  it('[SFC-05] stands by name, each with the defaults of the block or off', () => {
+    const yaml = 'sessions:\n  contracts:\n    scribe: { payloadBytesMax: 4096 }\n    guard: "off"\n'
+    const { contract, contracts } = load({ yaml }).config.sessions
+    expect(contract).toBe('off')
+    expect(contracts).toMatchObject({ scribe: { payloadBytesMax: 4_096, messagesPerMinuteMax: 600 }, guard: 'off' })
+    expect(() => load({ yaml: 'sessions:\n  contracts:\n    scribe: { payloadMax: 1 }\n' })).toThrow(/payloadMax/)
+  })
+})
+
 describe('a wrong setting is refused with its name, its value and where it stands', () => {
   const cases: [name: string, yaml: string, field: string, where: string, text: RegExp][] = [
     ['an unknown name', 'network: lan\nnetwrk: lan\n', 'netwrk', 'line 2, column 1', /known name/],

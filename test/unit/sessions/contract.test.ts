@@ -72,6 +72,16 @@ describe('a contract is agreed on', () => {
     expect(pair.a.manager.held().sessions).toBe(0)
   })
 
+  it('[SFC-05] is the own one of an agent that has one, or none where that says so', async () => {
+    const own = { ...block, payloadBytesMax: 77 }
+    const pair = await Pair.create({ b: { contract: block, contractOf: ({ eid }) => (eid[0] === pair.agentB.eid[0] ? own : 'off') } })
+    expect((await pair.open({ contract: {} })).info().contract?.block.payloadBytesMax).toBe(77)
+    const none = await Pair.create({ b: { contract: block, contractOf: () => 'off' } })
+    await expect(none.open({ contract: {} })).rejects.toMatchObject({ code: 'CONTRACT_REFUSED', field: 'sfc.block' })
+    const general = await Pair.create({ b: { contract: block, contractOf: () => undefined } })
+    expect((await general.open({ contract: {} })).info().contract?.block.payloadBytesMax).toBe(block.payloadBytesMax)
+  })
+
   it('[SFC-05] [G-44] is not where the responder offers none: a plain session in its place is not taken', async () => {
     const pair = await Pair.create()
     await expect(pair.open({ contract: {} })).rejects.toMatchObject({ code: 'CONTRACT_REFUSED', field: 'sfc.block' })

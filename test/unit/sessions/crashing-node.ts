@@ -9,13 +9,25 @@ import { MemoryHost, type MemoryNet, type NodeInit, nodeOn } from './memory-net.
 /** A database that stops answering when its process is killed: what was not committed by then never is. */
 class MortalStore extends Store {
   #dead = false
+  #fatal: { left: number; how: 'before' | 'after'; died: () => void } | undefined
 
   die(): void {
     this.#dead = true
   }
 
+  /** The process dies at the `at`th write from now, which then is on disk or not. */
+  dieAt(at: number, how: 'before' | 'after', died: () => void): void {
+    this.#fatal = { left: at, how, died }
+  }
+
   override async commit(ops: readonly WriteOp[]): Promise<void> {
     if (this.#dead) return await new Promise(() => {})
+    const fatal = this.#fatal
+    if (fatal !== undefined && --fatal.left === 0) {
+      if (fatal.how === 'after') await super.commit(ops)
+      fatal.died()
+      return await new Promise(() => {})
+    }
     await super.commit(ops)
     if (this.#dead) return await new Promise(() => {})
   }
@@ -94,6 +106,11 @@ export class CrashingNode {
     if (network === 'silent') this.net.mute(this.peer)
     else for (const other of [...this.net.hosts.keys()]) this.net.cut(this.peer, other)
     void this.manager.stop().catch(() => {})
+  }
+
+  /** SIGKILL at the `at`th write from now. @returns resolves then */
+  killAt(at: number, how: 'before' | 'after'): Promise<void> {
+    return new Promise((resolve) => this.#store.dieAt(at, how, () => void this.kill().then(resolve)))
   }
 
   commit(ops: readonly WriteOp[]): Promise<void> {

@@ -259,6 +259,42 @@ describe('[PSS-21] [G-73] a crash in the middle of a rotation', () => {
     expect(last).toEqual(outcome === 'rotated' ? ['refused', 'taken'] : ['taken'])
   }
 
+  it.each([
+    ['the side that rotates', 'a', 'before'],
+    ['the side that rotates', 'a', 'after'],
+    ['its peer', 'b', 'before'],
+    ['its peer', 'b', 'after']
+  ] as const)('at any write of %s (%s), right %s it, loses neither messages nor the rotation', async (_, side, how) => {
+    let writes = 0
+    for (let at = 1; at === writes + 1; at++) {
+      const { clock, a, b } = await two()
+      const session = await a.node.open(b.node)
+      sendAll(session, 0, 5)
+      await until(clock, () => b.node.handled.length === 5)
+      const before = a.did
+      const mortal = side === 'a' ? a : b
+      let died = false
+      void mortal.node.killAt(at, how).then(() => {
+        died = true
+      })
+      void a.rotate()
+      for (let passed = 0; !died && passed < 10_000; passed += 500) {
+        await settle()
+        clock.advance(500)
+      }
+      if (died) {
+        writes = at
+        await mortal.start()
+      } else void mortal.node.killAt(Number.POSITIVE_INFINITY, how) // there was no such write
+      await until(clock, () => agreed(a, b), 300_000)
+      expect(a.did).not.toBe(before)
+      sendAll((await a.node.manager.get(session.info().id)) as Session, 5, 10)
+      await until(clock, () => b.node.handled.length >= 10)
+      expect(b.node.handled).toEqual(words(0, 10))
+    }
+    expect(writes).toBeGreaterThan(1)
+  })
+
   it('before the key file is written leaves the old EID', () =>
     survives(async ({ a }) => {
       a.files.dies = 'before'
