@@ -13,6 +13,9 @@ import { withoutPeer } from './multiaddrs.ts'
 
 /** RPCs of one put or look-up that are under way at a time */
 const RPC_CONCURRENCY = 3
+/** Holders that are asked for a value at a time; one that takes longer than this counts as silent. */
+const READS_AT_ONCE = 6
+const READ_TIMEOUT_MS = 4_000
 /** A look-up that takes longer than this is over; what it found until then counts. */
 const QUERY_TIMEOUT_MS = 30_000
 
@@ -158,7 +161,7 @@ export class KademliaDht implements Dht {
     let done = false
     const asking = eachOf(
       peers.filter(({ peer }) => peer !== self),
-      RPC_CONCURRENCY,
+      READS_AT_ONCE,
       async ({ peer }) => {
         if (scope.signal.aborted) return
         const value = await this.#valueAt(peer, key, scope.signal)
@@ -189,13 +192,17 @@ export class KademliaDht implements Dht {
   }
 
   async #valueAt(peer: string, key: Uint8Array, signal: AbortSignal): Promise<Uint8Array | undefined> {
+    const scope = this.#scope(signal, READ_TIMEOUT_MS)
     let value: Uint8Array | undefined
     try {
-      for await (const event of this.#c.kad.peerRouting.getValueOrPeers(peerIdFromString(peer), key, { signal, path: NO_PATH })) {
+      const options = { signal: scope.signal, path: NO_PATH }
+      for await (const event of this.#c.kad.peerRouting.getValueOrPeers(peerIdFromString(peer), key, options)) {
         if (event.name === 'PEER_RESPONSE') value = event.record?.value
       }
     } catch {
       return undefined // one peer that fails is one peer less
+    } finally {
+      scope.release()
     }
     return value
   }
