@@ -66,6 +66,7 @@ export class AgentRotations {
         if (this.#parts.publishing === 'automatic') {
           await this.#withdrawLocator(before)
           await this.#parts.spaces.handOver(before, agent, { signal: this.#signal })
+          await this.#parts.points.handOver(before, agent, { signal: this.#signal })
         }
       } catch (error) {
         this.#moved.delete(name)

@@ -14,6 +14,7 @@ import type { Clock } from './platform/clock.ts'
 import type { Closing } from './platform/closing.ts'
 import type { Logger } from './platform/logger.ts'
 import type { Random } from './platform/random.ts'
+import type { NodePoints } from './points/create-points.ts'
 import type { RunningSessionManager } from './sessions/create-session-manager.ts'
 import type { Registry } from './spaces/registry.ts'
 import type { Locators, Spaces } from './spaces/spaces.ts'
@@ -40,6 +41,7 @@ export interface NodeParts extends Base {
   spaces: Spaces
   sessions: RunningSessionManager
   discovery: Discovery
+  points: NodePoints
   evidence: EvidenceService
   successions: Successions
   todos: LevelTodos

@@ -7,14 +7,15 @@ import { serveMailbox } from './delivery/mailbox-service.ts'
 import type { LocalAgent } from './identity/agent.ts'
 import type { NodeParts } from './node-parts.ts'
 
-/** Serves what a node offers inside every session of its agents: A2A, and the mailbox of those asleep. */
+/** Serves what a node offers inside every session of its agents: A2A, their points, and the mailbox of those asleep. */
 export function serveSessions(
-  { sessions, queue, crypto, clock, logger, agents, successions }: NodeParts,
+  { sessions, queue, crypto, clock, logger, agents, successions, points }: NodeParts,
   { local, reachability, drain }: { local: LocalA2a; reachability: (agent: LocalAgent) => Reachability; drain: (agent: LocalAgent) => void }
 ): void {
   const rootOf = (hex: EidHex) => successions.rootOf(hex)
   sessions.onSession((session) => {
     serveA2a(session, { local, clock, logger: logger.child('a2a'), rootOf })
+    points.serve(session, (eid) => [eid, ...successions.predecessors(eid)])
     serveMailbox(session, {
       queue,
       crypto,

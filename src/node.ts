@@ -33,6 +33,7 @@ import { type Clock, systemClock } from './platform/clock.ts'
 import { Closing } from './platform/closing.ts'
 import { type Logger, silentLogger } from './platform/logger.ts'
 import { type Random, systemRandom } from './platform/random.ts'
+import { createPoints } from './points/create-points.ts'
 import { type Base, RookeryNode } from './rookery-node.ts'
 import { createSessionManager, type SessionManagerComponents, type SessionManagerInit } from './sessions/create-session-manager.ts'
 import { createLocators } from './spaces/create-locators.ts'
@@ -170,6 +171,13 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const sessions = await createSessionManager({ ...components, host, agents, evidence, locate, rotated, eseKeys }, sessionsOf(config))
   locators.onNewer((eid, { address }) => sessions.locatorSeen(eid, address))
   closing.push('sessions', 1_000, () => sessions.stop())
+  const points = await createPoints({
+    ...components,
+    host,
+    agents: own,
+    open: async (from, to, options) => await node.openSession(agents.get(from.name), to, options)
+  })
+  closing.push('points', 250, () => points.stop())
   const discovery = await createDiscovery(
     {
       ...components,
@@ -179,7 +187,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
       registrarsMax: config.registrarsMax,
       locators,
       joins: () => spaces.joins(),
-      points: () => [],
+      points: () => points.records(),
       agent: own,
       reputation: (of) => REPUTATION[evidence.standing(of)],
       policy: overrides.answerPolicy ?? (() => (config.discovery.answer === 'yes' ? 'answer' : 'silent'))
@@ -200,6 +208,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     spaces,
     sessions,
     discovery,
+    points,
     evidence,
     successions,
     todos,

@@ -31,6 +31,7 @@ import { serveSessions } from './node-sessions.ts'
 import type { Clock } from './platform/clock.ts'
 import type { Logger } from './platform/logger.ts'
 import type { Random } from './platform/random.ts'
+import type { Points } from './points/points.ts'
 import type { RunningSessionManager } from './sessions/create-session-manager.ts'
 import type { Session, SessionOpenOptions } from './sessions/session.ts'
 import type { Registry } from './spaces/registry.ts'
@@ -64,6 +65,8 @@ export class RookeryNode {
   readonly sessions: RunningSessionManager
   /** searches that show nobody who searches (protocol/README.md §5) */
   readonly discovery: Discovery
+  /** endpoints of our agents that others find by EID and tag (protocol/README.md §5) */
+  readonly points: Points
   /** verdicts on identities that contradicted themselves, and the blacklist (protocol/README.md §8) */
   readonly evidence: EvidenceService
   readonly todos: LevelTodos
@@ -102,6 +105,7 @@ export class RookeryNode {
     this.locators = locators
     this.sessions = sessions
     this.discovery = parts.discovery
+    this.points = parts.points
     this.evidence = parts.evidence
     this.todos = todos
     this.queue = queue

@@ -12,6 +12,7 @@ import { checkUntil, deliveryHandlers } from './delivery-handlers.ts'
 import { discover } from './discover-handler.ts'
 import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
+import { pointHandlers } from './point-handlers.ts'
 import { spaceHandlers } from './space-handlers.ts'
 import { stateHandlers } from './state-handlers.ts'
 
@@ -30,6 +31,7 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
   return {
     ...deliveryHandlers(node, options),
     ...spaceHandlers(node, options),
+    ...pointHandlers(node, options),
     ...stateHandlers(node),
     discover: (params, context) => discover(node, params, context),
     status: () => nodeStatus(node),

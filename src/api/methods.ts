@@ -2,6 +2,7 @@ import { isAbsolute } from 'node:path'
 import { z } from 'zod'
 import { MODE_WORDS, modeOf, type ReachabilityMode, type WakeWindow } from '../../protocol/delivery/modes.ts'
 import { NAME_CHARS_MAX } from '../../protocol/discovery/names.ts'
+import { POINT_ACCESS } from '../../protocol/discovery/point-messages.ts'
 import { contractNeeds } from '../config/contract.ts'
 import type { DrainReport, QueueUsage } from '../delivery/asleep-queue.ts'
 import { ATTACH_LEASE_MAX_MS, ATTACH_LEASE_MIN_MS } from '../delivery/attachments.ts'
@@ -9,6 +10,7 @@ import type { QueueExport, QueueRecordView } from '../delivery/queue-files.ts'
 import type { DiscoveryPath, FoundAnonymously } from '../discovery/discover.ts'
 import { RookeryError } from '../errors.ts'
 import type { StandingView } from '../evidence/evidence.ts'
+import type { OwnPointView, PointView } from '../points/points.ts'
 import type { SessionInfo } from '../sessions/session.ts'
 import type { SessionDetails } from '../sessions/session-details.ts'
 import type { RegistrarReport } from '../spaces/registrar-book.ts'
@@ -59,6 +61,7 @@ const todoId = z.string().min(1).max(128)
 const sessionId = z.string().regex(/^[0-9a-f]{32}$/, 'must be a session id: 32 hex digits, see session.list')
 const tags = z.array(z.string().min(1).max(64)).max(16)
 const mode = z.enum(MODE_WORDS).transform((name) => modeOf(name) as ReachabilityMode)
+const pointTag = z.string().min(1).max(64)
 const leaseMs = z.int().min(ATTACH_LEASE_MIN_MS).max(ATTACH_LEASE_MAX_MS).optional()
 const leaseId = z.string().regex(/^[0-9a-f]{32}$/, 'must be the id that agent.attach gave')
 const queued = z.string().min(4).max(128)
@@ -162,6 +165,39 @@ export const CONTROL_PARAMS = {
     want: z.enum(['records', 'contact', 'both']).optional(),
     fanOut: z.int().min(1).max(16).optional(),
     shards: z.int().min(1).max(256).optional()
+  }),
+  'point.add': z.strictObject({
+    agent: agentRef,
+    tag: pointTag,
+    access: z.enum(POINT_ACCESS).default('open'),
+    value: z.json(),
+    trust: z.array(did).max(64).optional()
+  }),
+  'point.remove': z.strictObject({ agent: agentRef, tag: pointTag }),
+  'point.list': z.strictObject({}),
+  /** the secret is shown this once */
+  'point.grant': z.strictObject({
+    agent: agentRef,
+    tag: pointTag,
+    ttlMs: z
+      .int()
+      .min(1_000)
+      .max(366 * 86_400_000)
+  }),
+  'point.revoke': z.strictObject({
+    agent: agentRef,
+    tag: pointTag,
+    id: z.string().regex(/^[0-9a-f]{16}$/, 'must be a grant’s id, see point.list')
+  }),
+  'point.show': z.strictObject({ did, tag: pointTag }),
+  'point.read': z.strictObject({
+    agent: agentRef,
+    did,
+    tag: pointTag,
+    grant: z
+      .string()
+      .regex(/^[\w-]{43}$/, 'must be what point.grant gave')
+      .optional()
   }),
   resolve: z.strictObject({ did }),
   /** `contract`: ask for one that grants at least this; without members any will do */
@@ -360,6 +396,13 @@ export interface ControlResults extends StateResults {
   'space.list': OwnSpaceView[]
   find: FindResult
   discover: DiscoverResult
+  'point.add': OwnPointView & { stored: number; asked: number }
+  'point.remove': { tag: string }
+  'point.list': OwnPointView[]
+  'point.grant': { tag: string; grant: string; expiresAtMs: number }
+  'point.revoke': { tag: string; id: string }
+  'point.show': PointView
+  'point.read': { did: string; tag: string; value: Json }
   resolve: Omit<LocatorView, 'mailboxKey'> & { mailboxKeyHex: string }
   'session.open': SessionInfo
   'session.list': SessionInfo[]

@@ -10,6 +10,7 @@ import { registerFind } from './commands/find.ts'
 import { registerInbox } from './commands/inbox.ts'
 import { registerInit } from './commands/init.ts'
 import { registerMode } from './commands/mode.ts'
+import { registerPoint } from './commands/point.ts'
 import { registerQueue } from './commands/queue.ts'
 import { registerSend } from './commands/send.ts'
 import { registerSession } from './commands/session.ts'
@@ -107,6 +108,7 @@ Example:
     registerSpace,
     registerFind,
     registerDiscover,
+    registerPoint,
     registerSession,
     registerState,
     registerSend,

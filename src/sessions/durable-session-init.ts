@@ -31,6 +31,9 @@ export interface DurableSessionInit {
   eses: EseStore
   /** of the session's two ESEs; absent: their key was destroyed */
   pair: { row: EseRow; seeds: EseSeeds } | undefined
+  /** what waits in all sessions of the node, and the bound of it; absent: nothing does */
+  sendBytesAll?: () => number
+  sendBytesAllMax?: number | undefined
   /** the first READY came, or the session was read back: register channels now */
   onOpen: (session: DurableSession) => void
   onReady: (session: DurableSession, epoch: LiveSession) => void

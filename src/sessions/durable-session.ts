@@ -159,6 +159,11 @@ export class DurableSession implements Session, EpochOwner {
     return this.#s.journal.length > 0 || this.#outbox.hasPending
   }
 
+  /** What waits to be sent or acknowledged. */
+  get sendBytes(): number {
+    return this.#outbox.bytes
+  }
+
   /** Somebody waits for what was sent in it: not only certificates of ours are under way. */
   get isAwaited(): boolean {
     if (this.#outbox.hasPending) return true

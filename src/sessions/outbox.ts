@@ -16,6 +16,9 @@ import type { JournalTag } from './session-store.ts'
 export const SEND_ITEMS_MAX = 16_384
 /** Their bytes in all. */
 export const SEND_BYTES_MAX = 64 * 1024 * 1024
+/** Their bytes in all sessions of a node; above it only sessions that have less than SEND_BYTES_FAIR of it may add to it. */
+export const SEND_BYTES_ALL_MAX = 512 * 1024 * 1024
+export const SEND_BYTES_FAIR = 1024 * 1024
 
 /** Cancelled items that may wait among the others before they are cleared out. */
 const CANCELLED_KEPT = 32
@@ -101,13 +104,19 @@ export class Outbox {
     }
     const { end, phase, closeWanted } = this.#s
     if (end !== undefined || phase === 'closing' || closeWanted !== undefined) throw this.#s.closedError()
-    if (this.#items >= SEND_ITEMS_MAX || this.#bytes + bytes > SEND_BYTES_MAX) {
+    if (this.#items >= SEND_ITEMS_MAX || this.#bytes + bytes > SEND_BYTES_MAX || this.#isUnfair(bytes)) {
       throw sessionError('SESSION_QUEUE_FULL', `${this.#items} messages (${this.#bytes} bytes) wait in this session`, {
         field: 'payload',
         remedy: 'wait until earlier sends have resolved',
         data: { itemsMax: SEND_ITEMS_MAX, bytesMax: SEND_BYTES_MAX }
       })
     }
+  }
+
+  /** Peers that acknowledge nothing make their sessions' journals grow: together they get no more than the node has for it. */
+  #isUnfair(bytes: number): boolean {
+    if (this.#bytes + bytes <= SEND_BYTES_FAIR) return false
+    return (this.#s.init.sendBytesAll?.() ?? 0) + bytes > (this.#s.init.sendBytesAllMax ?? SEND_BYTES_ALL_MAX)
   }
 
   /** @returns cancels it while it still waits */

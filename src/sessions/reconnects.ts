@@ -7,8 +7,10 @@ export const RECONNECT_MS_MIN = 1_000
 export const ATTEMPTS_MAX = 32
 /** The same to one peer: one that lets every attempt time out holds up none of the others. */
 export const ATTEMPTS_PER_PEER_MAX = 4
-/** A connection that lasted so long was a success; one that was lost before counts as another failure, so that a peer that drops us at once is asked ever less. */
+/** A connection that lasted so long was a success; one that was lost before counts as another failure, */
 export const STEADY_MS = 60_000
+/** up to so many, so that a peer that drops us at once is asked once in 8 s, and a link that comes and goes costs no more than that. */
+export const FLAPS_MAX = 3
 
 interface Attempt {
   failures: number
@@ -76,7 +78,7 @@ export class Reconnects {
     if (this.#stopped) return
     const attempt = this.#of(id)
     if (attempt.state === 'up') {
-      attempt.failures = this.#clock.monotonicMs() - attempt.upAtMs >= STEADY_MS ? 0 : attempt.failures + 1
+      attempt.failures = this.#clock.monotonicMs() - attempt.upAtMs >= STEADY_MS ? 0 : Math.min(FLAPS_MAX, attempt.failures + 1)
       attempt.state = 'idle'
     }
     if (attempt.state === 'running') attempt.lost = true

@@ -90,7 +90,28 @@ export class SessionShelf {
   ): DurableSession {
     const { log, store, eses } = this.#m
     const { crypto, random, clock, snapshot, ready, evidence } = this.#m.components
-    const parts = { crypto, random, clock, logger: log, store, eses, pair, local, record, snapshot, ready, evidence, ...this.#hooks }
+    const sendBytesAll = () => {
+      let bytes = 0
+      for (const session of this.#m.index.loaded()) bytes += session.sendBytes
+      return bytes
+    }
+    const bound = { sendBytesAll, sendBytesAllMax: this.#m.init.sendBytesAllMax }
+    const parts = {
+      ...bound,
+      crypto,
+      random,
+      clock,
+      logger: log,
+      store,
+      eses,
+      pair,
+      local,
+      record,
+      snapshot,
+      ready,
+      evidence,
+      ...this.#hooks
+    }
     return new DurableSession(held === undefined ? parts : { ...parts, held }, first)
   }
 

@@ -82,6 +82,8 @@ export interface SessionManagerInit {
   times?: StreamTimes
   /** sessions on disk; above it a new one is refused as over capacity. Default 10,000 */
   storedMax?: number
+  /** bytes that wait to be sent or acknowledged, in all sessions; above it a session that has more than 1 MiB of it gets `SESSION_QUEUE_FULL`. Default 512 MiB */
+  sendBytesAllMax?: number
   /** without an item for so long, and nothing unacknowledged, a session lets go of its connection and memory. Default 30 min */
   parkAfterMs?: number
   /** a session without an item for so long is dissolved. Default 90 days */

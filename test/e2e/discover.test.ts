@@ -59,3 +59,33 @@ describe('rookery discover', () => {
     expect([empty.code, empty.json<DiscoverResult>().found]).toEqual([0, []])
   })
 })
+
+describe('rookery point', () => {
+  it('[ESE-09] registers a point, which another node looks up and reads with a grant', async () => {
+    const added = await rookery(
+      'point',
+      'add',
+      'printer',
+      '--access',
+      'grant',
+      '--value',
+      '{"queue":"laser-2"}',
+      '--data',
+      bob.dataDir,
+      '--json'
+    )
+    expect([added.code, added.json()]).toEqual([0, expect.objectContaining({ tag: 'printer', access: 'grant', agent: 'bob' })])
+    const { grant } = (await rookery('point', 'grant', 'printer', '--for', '1h', '--data', bob.dataDir, '--json')).json<{ grant: string }>()
+    const shown = await rookery('point', 'show', bobDid, 'printer', '--data', alice.dataDir, '--json')
+    expect(shown.json()).toMatchObject({ did: bobDid, tag: 'printer', access: 'grant' })
+    const denied = await rookery('point', 'read', bobDid, 'printer', '--data', alice.dataDir, '--json')
+    expect([denied.code, denied.error().code]).toEqual([6, 'POINT_DENIED'])
+    const read = await rookery('point', 'read', bobDid, 'printer', '--grant', grant, '--data', alice.dataDir, '--json')
+    expect(read.json()).toEqual({ did: bobDid, tag: 'printer', value: { queue: 'laser-2' } })
+    const listed = await rookery('point', 'list', '--data', bob.dataDir)
+    expect(listed.stdout).toMatch(/TAG.*\nprinter +bob +grant +[0-9a-f]{16}/)
+    expect((await rookery('point', 'remove', 'printer', '--data', bob.dataDir)).code).toBe(0)
+    const gone = await rookery('point', 'show', bobDid, 'printer', '--data', alice.dataDir, '--json')
+    expect([gone.code, gone.error().field]).toEqual([5, 'tag'])
+  })
+})

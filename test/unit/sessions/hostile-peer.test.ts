@@ -264,6 +264,25 @@ describe('a crowd of cheap EIDs', () => {
   })
 })
 
+describe('peers that acknowledge nothing', () => {
+  it('[PSS-20] [F059] make their journals grow to what the node has for all of them; who has little in its own may go on', async () => {
+    const [net, clock] = [new MemoryNet(), new ManualClock()]
+    const node = await nodeOn(new MemoryHost(net, 1), clock, [agentOf(1)], { sendBytesAllMax: 4 * MIB })
+    const never = await nodeOn(new MemoryHost(net, 2), clock, [agentOf(2)], { handler: () => new Promise(() => {}) }, 2)
+    const friend = await nodeOn(new MemoryHost(net, 3), clock, [agentOf(3)], {}, 3)
+    const open = (to: Node) =>
+      node.manager.open(agentOf(1), (to.agents[0] as LocalAgent).eid, { peer: to.host.peer, addrs: [] }) as Promise<DurableSession>
+    const [greedy, modest] = [await open(never), await open(friend)]
+    let full: unknown
+    for (let i = 0; i < 10 && full === undefined; i++)
+      greedy.send(1, A2A, new Uint8Array(1_000_000)).catch((error: unknown) => (full ??= error))
+    await settle()
+    expect(full).toMatchObject({ code: 'SESSION_QUEUE_FULL' })
+    expect(greedy.held().sendBytes).toBeLessThanOrEqual(4 * MIB)
+    await modest.send(1, A2A, new Uint8Array(1_000_000)) // all that waits is the other's
+  })
+})
+
 describe('a session that only the disk holds', () => {
   it('[PSS-21] is not announced just to be ended: superseded by a peer that lost its memory, or dismissed', async () => {
     for (const how of ['superseded', 'policy']) {
