@@ -8,7 +8,7 @@ import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { DhtDatastore } from './dht-datastore.ts'
 import { type KadRpc, type Lookup, NO_PATH } from './dht-lookup.ts'
-import type { Dht, FoundPeer } from './host.ts'
+import type { Dht, FoundPeer, PeerAddress } from './host.ts'
 import { withoutPeer } from './multiaddrs.ts'
 
 /** RPCs of one put or look-up that are under way at a time */
@@ -87,10 +87,14 @@ export class KademliaDht implements Dht {
     )
   }
 
-  async neighbours(options: { signal?: AbortSignal } = {}): Promise<FoundPeer[]> {
-    const { peer, kad } = this.#c
-    const found = await this.closestPeers(peer.toMultihash().bytes, { ...options, countMax: kad.k + 1 })
-    return found.filter((one) => one.peer !== peer.toString())
+  neighbours(max: number): PeerAddress[] {
+    const { kad, peer, crypto } = this.#c
+    const place = crypto.sha256(peer.toMultihash().bytes)
+    return kad.routingTable.closestPeers(place, { count: max }).map((id) => ({ peer: id.toString(), addrs: [] }))
+  }
+
+  async lookUpSelf(options: { signal?: AbortSignal } = {}): Promise<void> {
+    await this.closestPeers(this.#c.peer.toMultihash().bytes, options)
   }
 
   async #known(id: PeerId): Promise<string[]> {
