@@ -113,6 +113,12 @@ export const configSchema = z.strictObject({
       queueMax: z.int().min(8).max(65_536).default(256)
     })
     .prefault({}),
+  groups: z
+    .strictObject({
+      /** whose invitations our agents follow */
+      accept: z.enum(['anyone', 'nobody']).default('anyone')
+    })
+    .prefault({}),
   http: z
     .strictObject({
       enabled: z.boolean().default(true),
