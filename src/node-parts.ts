@@ -9,6 +9,7 @@ import type { EvidenceService } from './evidence/evidence.ts'
 import type { Agents } from './identity/agents.ts'
 import type { NodeKey } from './identity/node-key.ts'
 import type { Successions } from './identity/successions.ts'
+import type { LocalPoints } from './local/local-points.ts'
 import type { Host } from './net/host.ts'
 import type { Clock } from './platform/clock.ts'
 import type { Closing } from './platform/closing.ts'
@@ -42,6 +43,8 @@ export interface NodeParts extends Base {
   sessions: RunningSessionManager
   discovery: Discovery
   points: NodePoints
+  /** undefined where they are off */
+  localPoints: LocalPoints | undefined
   evidence: EvidenceService
   successions: Successions
   todos: LevelTodos
