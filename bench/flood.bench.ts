@@ -11,7 +11,7 @@ const CONNECTIONS = 50
  * The first flood makes the node grow once (code, allocators' pages); a leak would show as growth in the second and third alike, which have the
  * same connections and the full number of INITs.
  */
-const WARM_INITS = 50_000
+const WARM_INITS = 100_000
 
 const isPinned = canPin()
 const loadBefore = loadavg()

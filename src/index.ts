@@ -21,6 +21,7 @@ export type { DrainEvent, DrainReport, QueueBounds, QueueUsage } from './deliver
 export { type ErrorKind, EXIT_CODES, RookeryError, type RookeryErrorJson } from './errors.ts'
 export type { EvidenceService, Standing, StandingView } from './evidence/evidence.ts'
 export type { Slashing, StakeLedger } from './evidence/stake-ledger.ts'
+export type { Group, GroupChange, GroupMemberView, Groups, GroupView } from './groups/groups.ts'
 export type { AgentReachability, LocalAgent } from './identity/agent.ts'
 export type { AgentAdd } from './identity/agents.ts'
 export type { HostedAgent } from './identity/hosted-agent.ts'

@@ -6,6 +6,7 @@ import type { OutgoingObjects } from './delivery/outgoing.ts'
 import type { ReplayCache } from './delivery/replay-cache.ts'
 import type { Discovery } from './discovery/create-discovery.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
+import type { Groups } from './groups/groups.ts'
 import type { Agents } from './identity/agents.ts'
 import type { NodeKey } from './identity/node-key.ts'
 import type { Successions } from './identity/successions.ts'
@@ -41,6 +42,7 @@ export interface NodeParts extends Base {
   locators: Locators
   spaces: Spaces
   sessions: RunningSessionManager
+  groups: Groups
   discovery: Discovery
   points: NodePoints
   /** undefined where they are off */

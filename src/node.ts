@@ -21,7 +21,9 @@ import { createEvidence } from './evidence/create-evidence.ts'
 import type { RecordEvidence } from './evidence/evidence.ts'
 import { refuseIfElsewhere } from './evidence/identity-elsewhere.ts'
 import { LocalStakeLedger, type StakeLedger } from './evidence/stake-ledger.ts'
-import type { LocalAgent } from './identity/agent.ts'
+import { createGroups } from './groups/create-groups.ts'
+import { ReadyRuns } from './groups/ready-runs.ts'
+import { homeOf, type LocalAgent } from './identity/agent.ts'
 import { AgentFiles, AgentMemory, type AgentStorage } from './identity/agent-file.ts'
 import { Agents } from './identity/agents.ts'
 import { loadNodeKey, type NodeKey, nodeKeyOf } from './identity/node-key.ts'
@@ -177,9 +179,28 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const locate: SessionManagerComponents['locate'] = async (eid, options) => (await locators.resolve(eid, options)).address
   const rotated = (_certificate: Uint8Array, rotation: Rotation) => successions.note(rotation)
   const eseKeys = eseKeysOf(config, base, closing)
-  const sessions = await createSessionManager({ ...components, host, agents, evidence, locate, rotated, eseKeys }, sessionsOf(config))
+  const ready = new ReadyRuns()
+  const sessions = await createSessionManager(
+    { ...components, host, agents, evidence, locate, rotated, eseKeys, ready },
+    sessionsOf(config)
+  )
   locators.onNewer((eid, { address }) => sessions.locatorSeen(eid, address))
   closing.push('sessions', 1_000, () => sessions.stop())
+  const groups = await createGroups({
+    ...components,
+    sessions,
+    ready,
+    agentOf: (home) => agents.list().find((agent) => homeOf(agent) === home),
+    formerOf: (agent) => agents.ofAnyEid(agent.eid)?.former.map((one) => one.eid) ?? [],
+    connect: async (from, to, { signal: until }) => {
+      const now = newest(to)
+      evidence.admit(now)
+      return await sessions.open(from, now, (await locators.resolve(now, { signal: until })).address, { signal: until })
+    },
+    accept: () => (config.groups.accept === 'anyone' ? 'accept' : 'ignore'),
+    onFork: (proof) => void evidence.found(proof).catch((err: unknown) => logger.child('groups').error({ err }, 'evidence was not taken'))
+  })
+  closing.push('groups', 500, () => groups.stop())
   const points = await createPoints({
     ...components,
     host,
@@ -233,6 +254,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     locators,
     spaces,
     sessions,
+    groups,
     discovery,
     points,
     localPoints,

@@ -20,6 +20,7 @@ import type { DiscoverQuery, Discovery } from './discovery/create-discovery.ts'
 import type { DiscoverOptions, FoundAnonymously } from './discovery/discover.ts'
 import { RookeryError } from './errors.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
+import type { Groups } from './groups/groups.ts'
 import { homeOf, type LocalAgent } from './identity/agent.ts'
 import type { AgentAdd, Agents, ModeChange } from './identity/agents.ts'
 import type { HostedAgent } from './identity/hosted-agent.ts'
@@ -66,6 +67,8 @@ export class RookeryNode {
   readonly spaces: Spaces
   readonly locators: Locators
   readonly sessions: RunningSessionManager
+  /** state shared by several agents (protocol/README.md §6, Groups) */
+  readonly groups: Groups
   /** searches that show nobody who searches (protocol/README.md §5) */
   readonly discovery: Discovery
   /** endpoints of our agents that others find by EID and tag (protocol/README.md §5) */
@@ -109,6 +112,7 @@ export class RookeryNode {
     this.spaces = parts.spaces
     this.locators = locators
     this.sessions = sessions
+    this.groups = parts.groups
     this.discovery = parts.discovery
     this.points = parts.points
     this.localPoints = parts.localPoints
@@ -391,7 +395,9 @@ export class RookeryNode {
    * @throws RookeryError `AGENT_UNKNOWN`, `ROTATION_PENDING`
    */
   async rotate(agent: HostedAgent, options: PublishOptions = {}): Promise<RotationReport> {
-    return await this.#rotations.rotate(agent, options)
+    const report = await this.#rotations.rotate(agent, options)
+    await this.groups.rotated(agent)
+    return report
   }
 
   /** From now on the agent takes nothing live; persisted, then published. */

@@ -7,7 +7,7 @@ import { type Eid, type EidHex, eid, eidHex } from '../identity/eid.ts'
 import { ITEM_KINDS } from '../session/items.ts'
 import type { EseBatch } from '../state/batch.ts'
 import type { EseDelta, EseMap } from '../state/map.ts'
-import { KEY_RELAY_MS, RECOVERY_MS, RUNS_SUPERSEDED_KEPT, SNAPSHOT_AFTER_EPOCHS, VECTOR_DELAY_MS, VECTOR_PERIOD_MS } from './bounds.ts'
+import { KEY_RELAY_MS, RECOVERY_MS, RUNS_SUPERSEDED_KEPT, SNAPSHOT_AFTER_EPOCHS, VECTOR_DELAY_MS } from './bounds.ts'
 import { EpochKeys } from './epoch-keys.ts'
 import { encodeGroupKey, type GroupKey } from './group-key.ts'
 import { isSigned, type RawGroupOp } from './group-op.ts'
@@ -424,7 +424,7 @@ export class GroupMember {
   takeVector(peer: Eid, vector: GroupVector, nowMs: number): void {
     const view = this.#peers.get(eidHex(peer))
     if (this.#removed || view === undefined) return
-    view.heard(vector)
+    if (view.heard(vector) === 'first') view.vectorDue(nowMs)
     this.#offerKeys(view, equals(this.self, this.#owner) || view.epoch === 0 ? nowMs : nowMs + KEY_RELAY_MS)
     if (!this.#isMember(peer)) {
       view.asksEpoch = vector.epoch > this.statement.epoch
@@ -542,7 +542,7 @@ export class GroupMember {
     }
     if (view.vectorDueAtMs !== undefined && nowMs >= view.vectorDueAtMs) {
       const vector = this.#encodedVector('runs')
-      if (view.vectorSent(vector, nowMs + VECTOR_PERIOD_MS) && !add(ITEM_KINDS.live, vector)) return items
+      if (view.vectorSent(vector, nowMs) && !add(ITEM_KINDS.live, vector)) return items
     }
     for (let want = view.wants.shift(); want !== undefined; want = view.wants.shift()) {
       if (!add(ITEM_KINDS.live, encodeGroupWant(want))) return items

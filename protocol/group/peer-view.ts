@@ -1,6 +1,6 @@
 import { equals, toHex } from '../bytes.ts'
 import { type Eid, type EidHex, eidHex } from '../identity/eid.ts'
-import { KEY_AGAIN_MAX_MS, VECTOR_ENTRIES_MAX, WANT_TIMEOUT_MS } from './bounds.ts'
+import { KEY_AGAIN_MAX_MS, VECTOR_ENTRIES_MAX, VECTOR_PERIOD_MS, WANT_TIMEOUT_MS } from './bounds.ts'
 import type { GroupVector, GroupWant, RunPoint } from './group-vector.ts'
 
 /** Ops of one run that go to a peer: what it asked for. */
@@ -19,7 +19,7 @@ export class PeerView {
   #pushed: { run: string; n: bigint } | undefined
   /** monotonic: our vector is due */
   vectorDueAtMs: number | undefined
-  #vectorSent: Uint8Array | undefined
+  #vectorSent: { bytes: Uint8Array; atMs: number } | undefined
   /** epochs whose keys go to it, and from when on */
   readonly #keysDue = new Map<number, number>()
   /** epochs whose keys went to it and that it lacks all the same, until when it has time to say otherwise; as many as are held */
@@ -57,12 +57,16 @@ export class PeerView {
     return this.#vector?.runs ?? NO_RUNS
   }
 
-  heard({ epoch, keys, runs }: Pick<GroupVector, 'epoch' | 'keys' | 'runs'>): void {
+  /** @returns `first` where it holds the group only since now: what it was told before it may not have understood */
+  heard({ epoch, keys, runs }: Pick<GroupVector, 'epoch' | 'keys' | 'runs'>): 'first' | 'again' {
+    const isFirst = this.epoch === 0 && epoch > 0
+    if (isFirst) this.#vectorSent = undefined
     const byWriter = new Map<EidHex, RunPoint>()
     for (const { writer, run, n, gn } of runs.slice(0, VECTOR_ENTRIES_MAX)) {
       byWriter.set(eidHex(writer), { writer: writer.slice() as Eid, run: run.slice(), n, gn: gn.slice() })
     }
     this.#vector = { epoch, keys, runs: byWriter }
+    return isFirst ? 'first' : 'again'
   }
 
   /** Up to which op the peer is known, or thought, to have our run. */
@@ -84,10 +88,11 @@ export class PeerView {
   }
 
   /** @returns whether it has to be sent at all */
-  vectorSent(bytes: Uint8Array, nextAtMs: number): boolean {
-    const isNews = this.#vectorSent === undefined || !equals(bytes, this.#vectorSent)
-    this.#vectorSent = bytes
-    this.vectorDueAtMs = nextAtMs
+  vectorSent(bytes: Uint8Array, nowMs: number): boolean {
+    const before = this.#vectorSent
+    const isNews = before === undefined || nowMs - before.atMs >= VECTOR_PERIOD_MS || !equals(bytes, before.bytes)
+    if (isNews) this.#vectorSent = { bytes, atMs: nowMs }
+    this.vectorDueAtMs = (this.#vectorSent?.atMs ?? nowMs) + VECTOR_PERIOD_MS
     return isNews
   }
 

@@ -3,7 +3,10 @@ import { ProtocolError, type ProtocolErrorCode } from '../errors.ts'
 import type { ChainPoint } from './chain.ts'
 import { CheckpointExchange } from './checkpoint-exchange.ts'
 import { Closing, STREAM_TIMES, type StreamTimes } from './closing.ts'
-import { wipeDirections, wipeEstablished } from './established.ts'
+import { closingPayload } from './closing-record.ts'
+import type { ContractMeter } from './contract.ts'
+import { ControlItems } from './control-items.ts'
+import { type Established, wipeDirections, wipeEstablished } from './established.ts'
 import { FLAG } from './flags.ts'
 import { FRAME } from './header.ts'
 import { ITEM_KINDS, type Item, isKnownTransaction, isTransaction, readItems } from './items.ts'
@@ -18,14 +21,14 @@ import type { OutgoingFrame, StreamEffect } from './stream-effects.ts'
 import { CONTROL_CHANNEL, carriedOf, HANDSHAKE_STREAM, type SessionStreamInit, type StreamCounters } from './stream-init.ts'
 import { checkFinal, decodeTeardown, encodeTeardown, TEARDOWN_REASONS, type TeardownReason, teardownReasonName } from './teardown.ts'
 import { REKEY_LIMITS, ReceiveKeys, SendKeys } from './traffic-keys.ts'
-import { decodeWindow, encodeWindow } from './window.ts'
 
 /**
  * One epoch of an established session (protocol/README.md §6, DATA_STREAM): frames and the monotonic time in, frames and effects out.
  * Frames are pulled by channel, so that the driver packs what waited while its last write was under way.
  */
 export class SessionStream<T> {
-  readonly #init: SessionStreamInit<T>
+  readonly #established: Established
+  readonly #contract: ContractMeter | undefined
   readonly #times: StreamTimes
   readonly #direction: StreamCounters['direction']
   readonly #writer: RecordWriter
@@ -35,6 +38,7 @@ export class SessionStream<T> {
   readonly #ready: ReadyExchange<T>
   readonly #checkpoints: CheckpointExchange
   readonly #liveness: Liveness
+  readonly #control: ControlItems<T>
   #phase: 'opening' | 'open' | 'closing' | 'closed' = 'opening'
   /** the newest instant that the driver named */
   #nowMs: number
@@ -45,11 +49,10 @@ export class SessionStream<T> {
   #closing: Closing | undefined
   #peerFinal = false
   #lastFrame: 'fin-ack' | { abort: number } | undefined
-  /** items from 0x80 without meaning here */
-  itemsIgnored = 0
 
   constructor(init: SessionStreamInit<T>) {
-    this.#init = init
+    this.#established = init.established
+    this.#contract = init.contract
     this.#times = init.times ?? STREAM_TIMES
     const { crypto, established, nowMs } = init
     const { keys, role, cookies } = established
@@ -67,6 +70,7 @@ export class SessionStream<T> {
     this.#ready = new ReadyExchange(carried, established.flags, this.#send, this.#receive)
     this.#checkpoints = new CheckpointExchange(init, carried.direction, carried.journal.acked.seq)
     this.#liveness = new Liveness(this.#times, nowMs)
+    this.#control = new ControlItems(this.#send, this.#receive, this.#checkpoints, this.#liveness)
   }
 
   get phase(): 'opening' | 'open' | 'closing' | 'closed' {
@@ -101,6 +105,11 @@ export class SessionStream<T> {
 
   get generation(): number {
     return this.#writer.generation
+  }
+
+  /** Items from 0x80 without meaning here. */
+  get itemsIgnored(): number {
+    return this.#control.ignored
   }
 
   /** Records dropped because their number did not rise within their stream. */
@@ -228,11 +237,11 @@ export class SessionStream<T> {
     this.#lastFrame = undefined
     this.#writer.wipe()
     this.#reader.wipe()
-    wipeEstablished(this.#init.established)
+    wipeEstablished(this.#established)
   }
 
   #gate(): SendGate | undefined {
-    const { contract } = this.#init
+    const contract = this.#contract
     if (contract === undefined) return undefined
     return {
       maySend: (kind) => contract.maySend(kind, this.#nowMs),
@@ -256,7 +265,7 @@ export class SessionStream<T> {
   }
 
   get #contractWakeMs(): number {
-    const { contract } = this.#init
+    const contract = this.#contract
     if (contract === undefined) return Number.POSITIVE_INFINITY
     const expiresAtMs = this.#phase === 'open' && !this.#expiryTold ? contract.expiresAtMs : Number.POSITIVE_INFINITY
     return Math.min(expiresAtMs, this.#send.gated ? contract.nextSendAtMs : Number.POSITIVE_INFINITY)
@@ -270,7 +279,7 @@ export class SessionStream<T> {
       return [{ kind: 'closed', close: this.#closing.unanswered }]
     }
     if (this.#liveness.isSilent(nowMs)) return [{ kind: 'silent' }]
-    if (this.#phase === 'open' && !this.#expiryTold && nowMs >= (this.#init.contract?.expiresAtMs ?? Number.POSITIVE_INFINITY)) {
+    if (this.#phase === 'open' && !this.#expiryTold && nowMs >= (this.#contract?.expiresAtMs ?? Number.POSITIVE_INFINITY)) {
       this.#expiryTold = true
       return [{ kind: 'expired' }]
     }
@@ -313,16 +322,6 @@ export class SessionStream<T> {
   }
 
   /** Only as a record is pulled: while the peer does not read, what it asks for is kept as one value each and cannot pile up. */
-  #queueControl(nowMs: number): void {
-    const control = (kind: number, payload: Uint8Array) => this.#send.queue(CONTROL_CHANNEL, kind, payload, undefined as T)
-    for (const grant of this.#receive.takeGrants()) control(ITEM_KINDS.window, encodeWindow(grant))
-    const pong = this.#liveness.takePong()
-    if (pong !== undefined) control(ITEM_KINDS.pong, pong)
-    const checkpoint = this.#checkpoints.due(this.#send.sent, nowMs)
-    if (checkpoint !== undefined) control(ITEM_KINDS.checkpoint, checkpoint)
-    for (const ping of this.#liveness.takePings(nowMs)) control(ITEM_KINDS.ping, ping)
-  }
-
   /**
    * The next record of a channel, with everything that waits there up to about 64 KiB.
    * @throws ProtocolError `REKEY_REQUIRED`: the epoch's keys are used up
@@ -332,7 +331,7 @@ export class SessionStream<T> {
     if (channel === CONTROL_CHANNEL && this.#lastFrame !== undefined) return this.#nextLast(nowMs)
     if (this.#phase === 'opening') return channel === CONTROL_CHANNEL && !this.#ready.sent ? this.#nextReady(nowMs) : undefined
     if (!this.#flowing) return undefined
-    if (channel === CONTROL_CHANNEL) this.#queueControl(nowMs)
+    if (channel === CONTROL_CHANNEL) this.#control.queue(nowMs)
     const packed = this.#send.pack(channel)
     if (packed !== undefined) {
       const bytes = this.#seal(channel, FRAME.DATA_STREAM, 0, packed, packed.items, nowMs)
@@ -340,13 +339,13 @@ export class SessionStream<T> {
     }
     if (channel === CONTROL_CHANNEL && this.#teardownDue(nowMs)) return this.#nextTeardown(nowMs)
     if ((channel === CONTROL_CHANNEL && this.#receive.acked > this.#writer.ackSent) || this.#writer.announce.has(channel)) {
-      return { bytes: this.#control(channel, ITEM_KINDS.ack, new Uint8Array(0), nowMs), sent: [], effects: [] }
+      return { bytes: this.#controlFrame(channel, ITEM_KINDS.ack, new Uint8Array(0), nowMs), sent: [], effects: [] }
     }
     return undefined
   }
 
   #nextReady(nowMs: number): OutgoingFrame<T> {
-    const bytes = this.#control(CONTROL_CHANNEL, ITEM_KINDS.ready, this.#ready.write(), nowMs)
+    const bytes = this.#controlFrame(CONTROL_CHANNEL, ITEM_KINDS.ready, this.#ready.write(), nowMs)
     return { bytes, sent: [], effects: this.#openIfReady() }
   }
 
@@ -387,7 +386,7 @@ export class SessionStream<T> {
     return this.#seal(CONTROL_CHANNEL, FRAME.TEARDOWN, flags, { seq: 0n, hash: NO_HASH }, items, nowMs)
   }
 
-  #control(channel: number, kind: number, payload: Uint8Array, nowMs: number): Uint8Array {
+  #controlFrame(channel: number, kind: number, payload: Uint8Array, nowMs: number): Uint8Array {
     const items = [{ kind, channel, prev: undefined, payload }]
     return this.#seal(channel, FRAME.DATA_STREAM, 0, { seq: 0n, hash: NO_HASH }, items, nowMs)
   }
@@ -434,10 +433,9 @@ export class SessionStream<T> {
     if (this.#peerFinal && items.some(({ kind }) => isTransaction(kind))) {
       throw new ProtocolError('OUT_OF_ORDER', 'the peer sends transactions after its TEARDOWN', { field: 'kind' })
     }
-    for (const item of items) if (!isTransaction(item.kind) && item.kind !== ITEM_KINDS.live) this.#takeControl(item, effects, nowMs)
-    for (const { kind, payload } of items) if (kind === ITEM_KINDS.checkpoint) this.#takeCheckpoint(payload, nowMs)
+    for (const rttMs of this.#control.take(items, nowMs)) effects.push({ kind: 'pong', rttMs })
     const arrived = this.#receive.accept(record.counters, items)
-    this.#init.contract?.received(arrived, nowMs)
+    this.#contract?.received(arrived, nowMs)
     for (const { channel, kind, seq, payload, position, snapshot } of arrived) {
       const numbered = seq === undefined || position === undefined ? undefined : { seq, position }
       if (snapshot !== undefined) effects.push({ kind: 'snapshot', ...snapshot })
@@ -465,59 +463,17 @@ export class SessionStream<T> {
     this.#closing?.progressed(nowMs)
   }
 
-  #takeControl(item: Item, effects: StreamEffect<T>[], nowMs: number): void {
-    switch (item.kind) {
-      case ITEM_KINDS.ack:
-      case ITEM_KINDS.checkpoint:
-        return
-      case ITEM_KINDS.ping:
-      case ITEM_KINDS.pong: {
-        const rttMs = this.#liveness.take(item.kind, item.payload, nowMs)
-        if (rttMs !== undefined) effects.push({ kind: 'pong', rttMs })
-        return
-      }
-      case ITEM_KINDS.window: {
-        const { channel, bytes } = decodeWindow(item.payload)
-        this.#send.grant(channel, Number(bytes))
-        return
-      }
-      case ITEM_KINDS.ready:
-      case ITEM_KINDS.teardown:
-      case ITEM_KINDS.revocation:
-        throw new ProtocolError('OUT_OF_ORDER', `item 0x${item.kind.toString(16)} has no place in this record`, { field: 'kind' })
-      default:
-        this.itemsIgnored += 1
-    }
-  }
-
-  #takeCheckpoint(payload: Uint8Array, nowMs: number): void {
-    const point = this.#checkpoints.verify(payload, this.#receive.run.seq, nowMs)
-    this.#receive.claim(point)
-    this.#checkpoints.keep(payload, point, nowMs)
-  }
-
   #takeClosing(stream: number, record: SealedRecord, items: Item[], nowMs: number): StreamEffect<T>[] {
-    const [item] = items
-    const expected = record.type === FRAME.TEARDOWN ? ITEM_KINDS.teardown : ITEM_KINDS.revocation
-    if (
-      item === undefined ||
-      items.length !== 1 ||
-      item.kind !== expected ||
-      item.channel !== CONTROL_CHANNEL ||
-      stream !== HANDSHAKE_STREAM
-    ) {
-      throw new ProtocolError('OUT_OF_ORDER', 'a closing record holds something else than its one item', { field: 'kind' })
-    }
-    if (record.counters.seq !== 0n) throw new ProtocolError('SEQUENCE', 'a closing record numbers a transaction', { field: 'seq' })
+    const payload = closingPayload(stream, record, items)
     if (record.type === FRAME.REVOCATION_PUBLISH) {
       if (this.#phase === 'closed') return []
       this.#phase = 'closed'
       return [
-        { kind: 'revocation', payload: item.payload },
+        { kind: 'revocation', payload },
         { kind: 'closed', close: { reason: 'revoked', by: 'peer' } }
       ]
     }
-    return this.#takeTeardown(item.payload, record, nowMs)
+    return this.#takeTeardown(payload, record, nowMs)
   }
 
   #takeTeardown(payload: Uint8Array, record: SealedRecord, nowMs: number): StreamEffect<T>[] {

@@ -10,6 +10,7 @@ import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
 import type { ControlContext, ControlHandlers } from './control-server.ts'
 import { checkUntil, deliveryHandlers } from './delivery-handlers.ts'
 import { discover } from './discover-handler.ts'
+import { groupHandlers } from './group-handlers.ts'
 import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
 import { pointHandlers } from './point-handlers.ts'
@@ -33,6 +34,7 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
     ...spaceHandlers(node, options),
     ...pointHandlers(node, options),
     ...stateHandlers(node),
+    ...groupHandlers(node),
     discover: (params, context) => discover(node, params, context),
     status: () => nodeStatus(node),
     async stop(_params, context) {
@@ -52,10 +54,11 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
       const { mailboxKey, ...view } = await node.locators.resolve(eidFromDid(did), options(context))
       return { ...view, mailboxKeyHex: toHex(mailboxKey) }
     },
-    async 'session.open'({ agent, did, contract }, context) {
+    async 'session.open'({ agent, did, contract, exclusive }, context) {
       const session = await node.openSession(node.agents.get(agent), node.agents.eidOf(did), {
         ...options(context),
-        ...(contract === undefined ? {} : { contract: needsOf(contract) })
+        ...(contract === undefined ? {} : { contract: needsOf(contract) }),
+        ...(exclusive === undefined ? {} : { exclusive })
       })
       return session.info()
     },

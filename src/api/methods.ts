@@ -30,6 +30,7 @@ import type { StoreState } from '../store/store.ts'
 import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
 import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
 import type { WorkProgress } from '../work/solver.ts'
+import { GROUP_PARAMS, type GroupResults } from './group-methods.ts'
 import { STATE_PARAMS, type StateResults } from './state-methods.ts'
 
 /** Bounds of the control API; a request above one is refused with the bound's name. */
@@ -211,8 +212,8 @@ export const CONTROL_PARAMS = {
       .optional()
   }),
   resolve: z.strictObject({ did }),
-  /** `contract`: ask for one that grants at least this; without members any will do */
-  'session.open': z.strictObject({ agent: agentRef, did, contract: contractNeeds.optional() }),
+  /** `contract`: ask for one that grants at least this; without members any will do. `exclusive`: ask for an ESE pair that no other session shares */
+  'session.open': z.strictObject({ agent: agentRef, did, contract: contractNeeds.optional(), exclusive: z.boolean().optional() }),
   'session.list': z.strictObject({}),
   /** a session with a connection is pinged for its round-trip time */
   'session.show': z.strictObject({ id: sessionId }),
@@ -280,6 +281,7 @@ export const CONTROL_PARAMS = {
   /** writes what waits, sealed as it is, into the data directory */
   'queue.export': z.strictObject({ agent: agentRef }),
   ...STATE_PARAMS,
+  ...GROUP_PARAMS,
   /** with `did` (or the name of an agent of this node): that one, after asking its registrars */
   standing: z.strictObject({ did: did.optional(), limit: limit.optional() })
 } as const
@@ -387,7 +389,7 @@ export interface QueueEntry {
   expiresAtMs: number
 }
 
-export interface ControlResults extends StateResults {
+export interface ControlResults extends StateResults, GroupResults {
   status: NodeStatus
   /** answered before the node stops */
   stop: { stopping: true }

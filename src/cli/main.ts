@@ -7,6 +7,7 @@ import { registerAttach } from './commands/attach.ts'
 import { registerDemo } from './commands/demo.ts'
 import { registerDiscover } from './commands/discover.ts'
 import { registerFind } from './commands/find.ts'
+import { registerGroup } from './commands/group.ts'
 import { registerInbox } from './commands/inbox.ts'
 import { registerInit } from './commands/init.ts'
 import { registerMode } from './commands/mode.ts'
@@ -111,6 +112,7 @@ Example:
     registerPoint,
     registerSession,
     registerState,
+    registerGroup,
     registerSend,
     registerInbox,
     registerSleepWake,

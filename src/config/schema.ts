@@ -125,6 +125,12 @@ export const configSchema = z.strictObject({
       global: z.enum(['no', 'yes']).default('no')
     })
     .prefault({}),
+  groups: z
+    .strictObject({
+      /** whose invitations our agents follow */
+      accept: z.enum(['anyone', 'nobody']).default('anyone')
+    })
+    .prefault({}),
   http: z
     .strictObject({
       enabled: z.boolean().default(true),

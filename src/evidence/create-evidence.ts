@@ -115,6 +115,11 @@ class NodeEvidence implements RunningEvidence {
   }
 
   #refuses(eid: Eid): boolean {
+    for (const name of this.#names(eid)) this.#c.book.met(name)
+    return this.#isRefused(eid)
+  }
+
+  #isRefused(eid: Eid): boolean {
     return this.standing(eid) !== 'nominal' || this.#names(eid).some((name) => this.#c.distrusted.get(name) !== undefined)
   }
 
@@ -142,6 +147,7 @@ class NodeEvidence implements RunningEvidence {
   }
 
   refusesJoins(member: Eid): boolean {
+    this.#c.book.met(member)
     return this.standing(member) !== 'nominal'
   }
 
@@ -291,7 +297,7 @@ class NodeEvidence implements RunningEvidence {
     return {
       did: eidToDid(eid),
       standing: this.standing(eid),
-      refused: this.#refuses(eid),
+      refused: this.#isRefused(eid),
       ...(held === undefined ? {} : { evidence: evidenceView(held) }),
       ledger: held?.state.phase !== 'slashed' ? 'none' : held.ledgerTold ? 'told' : 'due',
       ticket: tickets.status(eidHex(eid)),

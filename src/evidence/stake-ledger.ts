@@ -14,7 +14,7 @@ export interface Slashing {
 /**
  * Where stakes are kept: a hook, as no ledger is part of the protocol (protocol/README.md §8). Called once for each target. The operations that it gives
  * back are written in the same batch as the mark that it was told: a ledger in the node's store takes each stake exactly once, whatever the process
- * dies of. A ledger elsewhere may see a call again when the node dies before the mark is written, and must know a target that it has dealt with.
+ * dies of. A ledger elsewhere may see a call again when the node dies before the mark is written, or when a verdict that had made room is reached anew, and must know a target that it has dealt with.
  * A rejection is tried again.
  */
 export interface StakeLedger {

@@ -11,7 +11,10 @@ import { cborCodec, type Store, type Table } from '../store/store.ts'
 import type { Origin, Standing, Verdict } from './evidence.ts'
 import type { StakeLedger } from './stake-ledger.ts'
 
-/** Verdicts on others' word; a further one is refused (`full`), as a terminal state is not to be forgotten for room. */
+/**
+ * Verdicts on others' word. A further one takes the place of one whose escrow is over, whose ledger was told, and whose target this node has had
+ * least to do with: its ticket stays at the registrars, and is found again when the target is met. Where there is none it is refused (`full`).
+ */
 export const VERDICTS_MAX = 10_000
 /** Beyond them, for evidence that this node found itself. */
 export const VERDICTS_OWN_MAX = 1_000
@@ -55,6 +58,8 @@ export class VerdictBook {
   readonly #max: Record<Origin, number>
   readonly #table: Table<Row>
   readonly #held = new Map<EidHex, HeldVerdict>()
+  /** targets that this node refused something, the longest ago first; among `#held` */
+  readonly #met = new Set<EidHex>()
   readonly #locks = new KeyedLock()
   readonly #listeners: ((eid: EidHex, standing: Standing) => void)[] = []
   readonly #stopping = new AbortController()
@@ -82,6 +87,14 @@ export class VerdictBook {
 
   get(eid: Eid): HeldVerdict | undefined {
     return this.#held.get(eidHex(eid))
+  }
+
+  /** Something was asked of the target, or it asked for something. */
+  met(eid: Eid): void {
+    const name = eidHex(eid)
+    if (!this.#held.has(name)) return
+    this.#met.delete(name)
+    this.#met.add(name)
   }
 
   standing(eid: Eid): Standing {
@@ -131,7 +144,7 @@ export class VerdictBook {
         this.#c.logger.info({ agent: eidToDid(target), by: rebuttal?.by }, 'a charge is rebutted: the identity was retired before')
         return 'rebutted'
       }
-      if (held === undefined && this.#held.size >= this.#max[origin]) {
+      if (held === undefined && this.#held.size >= this.#max[origin] && !(await this.#makeRoom())) {
         this.#c.logger.warn({ agent: eidToDid(target), verdicts: this.#held.size }, 'no room for another verdict')
         return 'full'
       }
@@ -146,9 +159,31 @@ export class VerdictBook {
     })
   }
 
+  async #makeRoom(): Promise<boolean> {
+    const isOver = ({ state, ledgerTold, origin }: HeldVerdict) => state.phase === 'slashed' && ledgerTold && origin === 'told'
+    let oldest: EidHex | undefined
+    for (const [name, held] of this.#held) {
+      if (isOver(held) && !this.#met.has(name)) {
+        oldest = name
+        break
+      }
+    }
+    for (const name of oldest === undefined ? this.#met : []) {
+      const held = this.#held.get(name)
+      if (held !== undefined && isOver(held)) {
+        oldest = name
+        break
+      }
+    }
+    if (oldest === undefined) return false
+    await this.#forget(oldest)
+    return true
+  }
+
   async #forget(name: EidHex): Promise<void> {
     await this.#c.store.commit([this.#table.del(name)])
     this.#held.delete(name)
+    this.#met.delete(name)
     this.#tell(name, 'nominal')
   }
 

@@ -1,5 +1,5 @@
 import { equals } from '../../protocol/bytes.ts'
-import { ProtocolError } from '../../protocol/errors.ts'
+import type { ProtocolError } from '../../protocol/errors.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
 import type { ContractMeter } from '../../protocol/session/contract.ts'
 import type { Established } from '../../protocol/session/established.ts'
@@ -9,10 +9,9 @@ import type { Journal, Outgoing } from '../../protocol/session/journal.ts'
 import type { CheckpointConflict, ReadyFacts } from '../../protocol/session/stream-effects.ts'
 import type { CarriedState, ReadyGroups } from '../../protocol/session/stream-init.ts'
 import type { TeardownReason } from '../../protocol/session/teardown.ts'
-import { revokeByCheckpoints } from '../evidence/revoke.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { PeerAddress } from '../net/host.ts'
-import { ESE_CHANNEL, SessionEse } from '../state/session-ese.ts'
+import type { SessionEse } from '../state/session-ese.ts'
 import { OwnState, type SessionStates, State } from '../state/state.ts'
 import { channelItems } from './channel-items.ts'
 import type { DurableSessionInit } from './durable-session-init.ts'
@@ -21,11 +20,13 @@ import type { DeliverEffect, EpochEnd, EpochOwner, ItemTag, SnapshotEffect } fro
 import { Housekeeping } from './housekeeping.ts'
 import { Inbox, type ItemHandler } from './inbox.ts'
 import type { LiveSession } from './live-session.ts'
+import { makeEse } from './make-ese.ts'
 import { Outbox } from './outbox.ts'
 import type { ReadyAdditions } from './ready-additions.ts'
 import type { Inbound, Session, SessionEvent, SessionInfo } from './session.ts'
 import type { SessionDetails } from './session-details.ts'
 import { contractLimit, neverSent, outcomeUnknown } from './session-errors.ts'
+import { answerContradiction, distrust, judgeRevocation } from './session-misconduct.ts'
 import type { SessionRecord } from './session-record.ts'
 import { detailsOf, infoOf } from './session-report.ts'
 import { SessionRotations } from './session-rotations.ts'
@@ -70,7 +71,11 @@ export class DurableSession implements Session, EpochOwner {
     this.#housekeeping = new Housekeeping(state)
     this.#outbox = new Outbox(state, this.#housekeeping, () => this.#closeIfDrained())
     this.#inbox = new Inbox(state, this.#housekeeping)
-    this.#ese = this.#makeEse(first === undefined ? 'held' : 'new')
+    this.#ese = makeEse(state, first === undefined ? 'held' : 'new', {
+      checkRoom: (bytes) => this.#outbox.checkRoom(bytes),
+      send: (channel, kind, payload, tag) => void this.#sendDurable(channel, kind, payload, tag),
+      breach: (error) => this.breach(error)
+    })
     this.states = {
       own: new OwnState(this.#ese, this.#ese.own),
       peer: new State(this.#ese, this.#ese.peer),
@@ -89,38 +94,6 @@ export class DurableSession implements Session, EpochOwner {
     this.#snapshots = { session: this, state, outbox: this.#outbox, housekeeping: this.#housekeeping, tell }
     this.#inbox.onKind(ITEM_KINDS.rotation, (item, epoch) => this.#rotations.take(epoch, item))
     for (const kind of [ITEM_KINDS.eseOp, ITEM_KINDS.eseView]) this.#inbox.onKind(kind, (item) => this.#ese.take(item))
-  }
-
-  #makeEse(age: 'new' | 'held'): SessionEse {
-    const { crypto, random, clock, eses, pair } = this.#init
-    const state = this.#s
-    return new SessionEse({
-      crypto,
-      random,
-      log: state.log,
-      sid: state.record.sid,
-      eids: () => state.record,
-      store: eses,
-      pair,
-      age,
-      contract: this.contract,
-      check: (kind, bytes) => {
-        this.#outbox.checkRoom(bytes)
-        const breach = this.contract?.refusal('sent', { kind, payload: new Uint8Array(bytes) })
-        if (breach !== undefined) throw contractLimit(breach)
-      },
-      send: (kind, payload) => {
-        const done = Promise.withResolvers<void>()
-        this.#sendDurable(ESE_CHANNEL, kind, payload, { atMs: clock.nowMs(), resolve: done.resolve, reject: done.reject })
-        return done.promise
-      },
-      commit: (ops) => state.commit(ops),
-      refuse: (error) => {
-        if (error.code === 'CONTRACT' && this.contract !== undefined) this.breach(error)
-        else state.epoch?.abort('violation', error)
-      },
-      renew: (why) => state.epoch?.lose(why)
-    })
   }
 
   #sendViewIfDue(): void {
@@ -337,7 +310,7 @@ export class DurableSession implements Session, EpochOwner {
     this.#s.epoch = undefined
     this.#s.lastEpoch = epoch
     if (this.#s.end !== undefined) return
-    if (end.reason === 'contract' && end.by === 'local' && end.error !== undefined) this.#distrust(end.error)
+    if (end.reason === 'contract' && end.by === 'local' && end.error !== undefined) distrust(this.#s, end.error)
     if (
       end.reason === 'unknownSession' &&
       epoch.readyAtMs === undefined &&
@@ -491,44 +464,16 @@ export class DurableSession implements Session, EpochOwner {
       return
     }
     if (this.#s.end !== undefined) return
-    this.#distrust(error)
+    distrust(this.#s, error)
     void this.finish('contract', undefined, { reason: 'contract', by: 'local', lost: false, error })
   }
 
-  /** A broken contract proves nothing to others: it is this node's own experience, and is not published (G-52). */
-  #distrust(error: Error): void {
-    const field = error instanceof ProtocolError && error.field !== undefined ? ` (${error.field})` : ''
-    this.#init.evidence?.distrust(this.remote, `contract${field}: ${error.message}`).catch((cause: unknown) => {
-      this.#s.log.error({ err: cause }, 'a breach of contract could not be written down')
-    })
-  }
-
   contradicted(epoch: LiveSession, conflict: CheckpointConflict): void {
-    const { evidence } = this.#init
-    if (evidence === undefined) return
-    const session = {
-      remote: epoch.established.remoteEid,
-      revoke: (payload: Uint8Array) => {
-        const frame = epoch.revoke(payload)
-        this.#ese.erase('revoked') // before the first byte of the frame leaves (TRM-06)
-        return frame
-      },
-      send: (frame: Uint8Array) => epoch.sendLast(frame)
-    }
-    revokeByCheckpoints(evidence, session, conflict).catch((error: unknown) => {
-      this.#s.log.error({ err: error }, 'a session could not be revoked')
-    })
+    answerContradiction(this.#s, epoch, conflict, () => this.#ese.erase('revoked'))
   }
 
   revoked(epoch: LiveSession, payload: Uint8Array): void {
-    this.#s.log.warn({ bytes: payload.length }, 'the peer revoked the session with a proof')
-    this.#init.evidence?.onRevocation(payload, { peer: epoch.peer }).then(
-      (verdict) => this.#s.log.info({ verdict }, 'the proof was judged'),
-      (error: unknown) => {
-        if (error instanceof ProtocolError) this.#s.log.debug({ code: error.code }, 'the proof proves nothing')
-        else this.#s.log.error({ err: error }, 'the proof could not be judged')
-      }
-    )
+    judgeRevocation(this.#s, epoch, payload)
   }
 
   /** Breaks off: tells the peer why, in one TEARDOWN, and ends. */

@@ -6,7 +6,7 @@ import { resumeDifference } from '../../protocol/session/contract-policy.ts'
 import { type CookiePair, cookiePairHex } from '../../protocol/session/cookie.ts'
 import { type OwnExchange, settleCrossing } from '../../protocol/session/crossing.ts'
 import { type Established, wipeEstablished } from '../../protocol/session/established.ts'
-import { FLAG } from '../../protocol/session/flags.ts'
+import { FLAG, hasFlag } from '../../protocol/session/flags.ts'
 import { FRAME, HEADER_BYTES, type Header, headerOf } from '../../protocol/session/header.ts'
 import { type Caller, type Load, type PolicyVerdict, Responder } from '../../protocol/session/responder.ts'
 import { decodeSfc } from '../../protocol/session/sfc.ts'
@@ -61,15 +61,17 @@ export class InboundExchanges {
       nowMs,
       identities: () => state.own.all(),
       load: (atMs) => this.#load(atMs),
-      offer: ({ localEid, resumeId }) => {
+      offer: ({ localEid, flags, resumeId }) => {
         this.#budget.spend(clock.monotonicMs())
         if (resumeId === undefined) {
           const agent = state.own.agentOf(localEid)
           const sfc = (agent === undefined ? undefined : init.contractOf?.(agent)) ?? init.contract
-          return sfc === undefined || sfc === 'off' ? {} : { sfc }
+          const group = state.components.ready?.groups !== undefined && !hasFlag(flags, FLAG.EXCLUSIVE)
+          return sfc === undefined || sfc === 'off' ? { group } : { sfc, group }
         }
         const held = state.index.byId(toHex(resumeId))
-        return held?.sfc === undefined ? {} : { sfc: decodeSfc(held.sfc) }
+        const group = held !== undefined && hasFlag(held.flags, FLAG.GROUP)
+        return held?.sfc === undefined ? { group } : { sfc: decodeSfc(held.sfc), group }
       },
       policy: (caller, atMs) => this.#judge(caller, atMs)
     })

@@ -44,6 +44,14 @@ export interface ResumePurpose {
   sfc: Uint8Array | undefined
 }
 
+/** What is asked of a session that does not exist yet. */
+export interface NewSessionWishes {
+  needs: Partial<SfcBlock> | undefined
+  exclusive: boolean | undefined
+  /** `named`: READY tells of the groups that the two share, where the peer's does, too */
+  groups?: 'named' | 'none' | undefined
+}
+
 type Event = { kind: 'frame'; frame: Uint8Array } | { kind: 'wake' } | { kind: 'failed'; error: unknown }
 
 /**
@@ -58,22 +66,20 @@ export async function initiate(
   stream: ByteStream,
   { signer }: { signer: Signer },
   to: Eid,
-  {
-    signal,
-    resume,
-    needs,
-    exclusive
-  }: { signal: AbortSignal; resume?: ResumePurpose | undefined; needs?: Partial<SfcBlock> | undefined; exclusive?: boolean | undefined }
+  { signal, resume, ...wishes }: { signal: AbortSignal; resume?: ResumePurpose | undefined } & Partial<NewSessionWishes>
 ): Promise<Initiated> {
   const machine = new Initiator({
     crypto,
     local: signer,
     remoteEid: to,
     peers: peerIds(self, stream.connection, 'initiator'),
-    flags: resume !== undefined ? resume.flags | FLAG.RESUME : newFlags({ needs, exclusive }),
+    flags:
+      resume !== undefined
+        ? resume.flags | FLAG.RESUME
+        : newFlags({ needs: wishes.needs, exclusive: wishes.exclusive, groups: wishes.groups }),
     ...(resume === undefined ? {} : { resumeId: resume.sid }),
     randomness: { iCookie: cookie(random.bytes(8)), nonceI: random.bytes(32), ephSecret: random.bytes(32) },
-    contract: (offer) => judgeOffer(offer, resume?.sfc === undefined ? { needs: needs ?? {} } : { stored: decodeSfc(resume.sfc) })
+    contract: (offer) => judgeOffer(offer, resume?.sfc === undefined ? { needs: wishes.needs ?? {} } : { stored: decodeSfc(resume.sfc) })
   })
   const startedMs = clock.monotonicMs()
   let hint: string | undefined
@@ -114,8 +120,9 @@ export async function initiate(
 }
 
 /** INIT's flags for a new session. */
-export function newFlags({ needs, exclusive }: { needs: Partial<SfcBlock> | undefined; exclusive: boolean | undefined }): number {
-  return (needs === undefined ? 0 : FLAG.SFC) | (exclusive === true ? FLAG.EXCLUSIVE : 0)
+export function newFlags({ needs, exclusive, groups }: NewSessionWishes): number {
+  if (exclusive === true) return (needs === undefined ? 0 : FLAG.SFC) | FLAG.EXCLUSIVE
+  return (needs === undefined ? 0 : FLAG.SFC) | (groups === 'named' ? FLAG.GROUP : 0)
 }
 
 /** CLOSE is a hint: whether it arrives changes nothing. */

@@ -67,6 +67,10 @@ export class Openings {
     return this.#open.size
   }
 
+  get #groups(): 'named' | 'none' {
+    return this.#m.components.ready?.groups === undefined ? 'none' : 'named'
+  }
+
   of(pair: PairKey): Opening | undefined {
     return this.#open.get(pair)
   }
@@ -115,7 +119,7 @@ export class Openings {
     const deadline = new Deadline(this.#m.components.clock, this.#m.stopping.signal)
     const given = Promise.withResolvers<'gave-way'>()
     const opening: Opening = {
-      exchange: { resumeId: resume?.sid, flags: resume?.flags ?? newFlags(wants), readyAtMs: undefined },
+      exchange: { resumeId: resume?.sid, flags: resume?.flags ?? newFlags({ ...wants, groups: this.#groups }), readyAtMs: undefined },
       promise: this.#run(pair, from, to, { address, held, resume, wants }, deadline, given.promise).finally(() => {
         deadline.dispose()
         this.#open.delete(pair)
@@ -186,7 +190,8 @@ export class Openings {
     const { established, ack, startedMs, roundTrips } = await initiate({ crypto, clock, random, self: host.peer }, stream, { signer }, to, {
       signal,
       resume,
-      ...wants
+      ...wants,
+      groups: this.#groups
     })
     if (held !== undefined) {
       await held.settled()

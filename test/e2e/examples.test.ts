@@ -26,6 +26,15 @@ async function run(name: string): Promise<{ code: number | null; lines: string[]
 const EXPECTED: Record<string, (RegExp | string)[]> = {
   'byte-stream.ts': [/^read live: 64 MiB in \d+ chunks, whole$/, /^read durable: 64 MiB in \d+ chunks, whole$/],
   'session-echo.ts': [/^open over quic in 2 round trips \(\d+\.\d ms\)$/, 'echo: one', 'echo: two', 'echo: three', 'event: ended'],
+  'task-board.ts': ['members: 3', 'eve sees: claimed', 'ann sees: done', 'all hold the same: true', 'eve sees of task 2: unknown'],
+  'shared-state.ts': [
+    'alice sees load = 0.25',
+    'alice sees task = {"title":"sort the mail","done":true}',
+    /^alice refuses load: .*number/,
+    'both hold the same: true',
+    'alice: the state of bob is gone',
+    'after the end: ESE_GONE'
+  ],
   'survives-a-kill.ts': [
     'the first message is acknowledged',
     'the other node was killed',

@@ -112,6 +112,19 @@ for (const carrier of ['quic', 'memory'] as const) {
       await expect(c.spaces.join({ name: ENERGY, agent: carol })).rejects.toMatchObject({ code: 'SPACE_UNKNOWN' })
     })
 
+    it('[DS-20] [G-22] goes to another curator with its members, and hides whom it prunes', async () => {
+      await a.spaces.announce({ name: ENERGY, curator: alice, description: 'energy', shards: 2 })
+      await c.spaces.join({ name: ENERGY, agent: carol })
+      await a.spaces.handOverTo({ name: ENERGY, curator: alice, to: bob.eid })
+      expect(await b.spaces.announce({ name: ENERGY, curator: bob })).toMatchObject({ description: 'energy', shards: 2 })
+      const found = await d.spaces.find({ name: ENERGY })
+      expect(found.spaces).toMatchObject([{ curator: bob.did, contested: false }])
+      expect(found.members).toMatchObject([{ did: carol.did, curator: alice.did, known: 'registry' }])
+      await b.spaces.prune({ name: ENERGY, curator: bob, member: carol.eid })
+      expect(await d.spaces.find({ name: ENERGY })).toMatchObject({ members: [], pruned: 1 })
+      expect(await d.spaces.show(ENERGY)).toMatchObject({ curator: bob.did, shards: 2, members: 0, pruned: 1 })
+    })
+
     it('[D-18] [DS-12] holders refuse forged and foreign records, in the DHT and in the sets', async () => {
       const forged = announceRecord(alice, Date.now())
       forged[forged.length - 1] = (forged[forged.length - 1] as number) ^ 1

@@ -485,6 +485,31 @@ describe('a flood', () => {
     expect([0, 1, 2, 4, 5].map((i) => small.evidence.standing(liar(i).eid))).toEqual(Array(5).fill('challenged'))
   })
 
+  it('[D-24] [TRM-08] of verdicts locks out no further ones: those that are over and whose target was never met make room, on disk too', async () => {
+    const small = await evidenceNode(network, clock, 'roomy', [alice], { verdictsMax: 3, verdictsOwnMax: 0 })
+    nodes.push(small)
+    const told = (i: number) => small.evidence.accept(ticketOf(checkpointPair(liar(i)), signedBy(bob.signer), clock.nowMs()).bytes)
+    for (const i of [0, 1, 2]) expect(await told(i)).toBe('challenged')
+    expect(await told(3)).toBe('full') // all escrows are open
+    clock.advance(ESCROW_MS)
+    await small.evidence.idle()
+    expect(small.evidence.policy({ local: alice, remote: liar(0).eid })).toEqual({ admit: false, reason: 'policy' }) // it was met
+    expect([await told(3), await told(4)]).toEqual(['challenged', 'challenged'])
+    expect([0, 1, 2].map((i) => small.evidence.standing(liar(i).eid))).toEqual(['slashed', 'nominal', 'nominal'])
+    expect(await told(5)).toBe('challenged') // now also the one that was met longest ago
+    expect(await told(6)).toBe('full')
+    await small.restart()
+    expect(small.evidence.held().verdicts).toBe(3)
+    expect([0, 1, 2, 3, 4, 5].map((i) => small.evidence.standing(liar(i).eid))).toEqual([
+      'nominal',
+      'nominal',
+      'nominal',
+      'challenged',
+      'challenged',
+      'challenged'
+    ])
+  })
+
   it('[D-24] of replays changes nothing and writes nothing', async () => {
     const ticket = ticketOf(checkpointPair(mallory), signedBy(bob.signer), clock.nowMs()).bytes
     await a.evidence.accept(ticket)

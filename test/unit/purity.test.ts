@@ -7,7 +7,8 @@ const files = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((n
 
 const PACKAGES =
   /^(uint8arrays|multiformats|cborg|@ipld\/dag-cbor|@noble\/(ed25519|curves|hashes|ciphers)|@hpke\/(core|common|dhkem-x25519))(\/|$)/
-const IMPORT = /(?:\bfrom\s*|\bimport\s*\(?\s*)['"]([^'"]+)['"]/g
+/** A field may be called 'from' or 'import': what stands in quotes itself leads in no specifier, and a specifier holds no space. */
+const IMPORT = /(?:(?<!['"`])\bfrom\s*|(?<!['"`])\bimport\s*\(?\s*)['"]([^'"\s]+)['"]/g
 const CALLS: [string, RegExp][] = [
   ['the clock', /\bDate\s*(\.|\()|\bnew Date\b|\bperformance\s*\./],
   ['timers', /\b(setTimeout|setInterval|setImmediate|queueMicrotask)\s*\(/],

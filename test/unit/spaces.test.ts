@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { toHex } from '../../protocol/bytes.ts'
+import { concat, toHex, utf8 } from '../../protocol/bytes.ts'
+import { encodeCbor } from '../../protocol/cbor.ts'
 import { announceKey, joinKey } from '../../protocol/discovery/dht-key.ts'
 import { dsId, parseSpaceName } from '../../protocol/discovery/names.ts'
 import { registryKeyName } from '../../protocol/discovery/registry-messages.ts'
@@ -113,6 +114,27 @@ describe('a space and its members', () => {
     await expect(b.spaces.join({ name: ENERGY, agent: bob })).rejects.toMatchObject({ code: 'SPACE_UNKNOWN' })
     expect(a.registry.stats().entries + b.registry.stats().entries).toBe(1)
     expect(a.host.values.has(toHex(joinKey(energyId, bob.eid)))).toBe(false)
+  })
+
+  it('[DS-07] refuses an announcement that lacks a field or its curator’s signature, when it is put and when it is read', async () => {
+    const [a, b] = (await nodesFor([alice, bob])) as [FakeNode, FakeNode]
+    const unsigned = announceBytes(alice)
+    const last = unsigned.length - 1
+    unsigned[last] = (unsigned[last] as number) ^ 1
+    const { payload } = decodeRecord(announceType, announceBytes(alice))
+    const payloadBytes = encodeCbor({ v: 1, ...announceType.toCbor(payload), desc: undefined, ts: payload.ts, exp: payload.exp })
+    const signature = alice.signer.sign(concat([utf8('rookery/v1/record/announce'), Uint8Array.of(0), payloadBytes]))
+    const lacking = encodeEnvelope({ kind: 'announce', payloadBytes, signature })
+    for (const record of [unsigned, lacking]) {
+      expect(await a.registry.put({ set: 'announcements', key: energyId, record })).toMatchObject({ stored: 0, answers: { invalid: 2 } })
+      await expect(a.host.dht.put(announceKey(energyId), record)).rejects.toThrow()
+      await plant(a, 'announcements', record)
+      a.host.lies = record
+      expect((await b.spaces.find({ name: ENERGY })).spaces).toEqual([])
+    }
+    a.host.lies = undefined
+    await a.spaces.announce({ name: ENERGY, curator: alice })
+    expect((await b.spaces.find({ name: ENERGY })).spaces).toHaveLength(1)
   })
 
   it('[DS-15] answers a search by tags and mode with matches only', async () => {

@@ -21,6 +21,7 @@ export function infoLines({ paint }: Output, info: SessionInfo): string[] {
     `over       ${info.transport}, ${info.remoteAddr}`,
     `handshake  ${info.handshakeMs.toFixed(1)} ms, ${info.roundTrips} round trips`,
     `cookies    initiator ${info.cookies.initiator}, responder ${info.cookies.responder}`,
+    ...(info.exclusive ? ['state      exclusive: shared with no other session'] : []),
     `sequence   sent ${info.txSeq} (acked ${info.txAcked}), received ${info.rxSeq}`
   ]
   if (info.resumes > 0) lines.push(`resumed    ${info.resumes} times${info.lastLoss === undefined ? '' : `, last after: ${info.lastLoss}`}`)

@@ -13,6 +13,7 @@ export const registerSession: RegisterCommand = (program, run) => {
     .description('open a session, or show the one that is open')
     .option('--agent <agent>', 'a local agent')
     .option('--contract [needs]', 'ask for a contract; needs: name=value,… of what it must grant at least', contractFields)
+    .option('--exclusive', 'ask for state that is shared with no other session')
     .addHelpText(
       'after',
       `
@@ -24,12 +25,13 @@ Example:
 Needs: site, scopes (read-ese, write-ese, send-messages, create-tasks, stream, mailbox, relay), eseBytesMax, messagesPerMinuteMax,
 payloadBytesMax, sessionSecondsMax, storedBytesMax, concurrentTasksMax, region`
     )
-    .action((did: string, { agent, contract }: { agent?: string; contract?: Needs | true }, command) =>
+    .action((did: string, { agent, contract, exclusive }: { agent?: string; contract?: Needs | true; exclusive?: true }, command) =>
       run(command, async (invocation) => {
         const params = {
           did,
           ...(agent === undefined ? {} : { agent }),
-          ...(contract === undefined ? {} : { contract: contract === true ? {} : contract })
+          ...(contract === undefined ? {} : { contract: contract === true ? {} : contract }),
+          ...(exclusive === undefined ? {} : { exclusive })
         }
         // the node refuses what is no field of a contract, by name
         const info = await invocation.call('session.open', params as ControlParams<'session.open'>)

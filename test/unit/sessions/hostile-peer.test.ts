@@ -1,10 +1,14 @@
 import { describe, expect, it } from 'vitest'
+import { toHex } from '../../../protocol/bytes.ts'
 import { FRAME } from '../../../protocol/session/header.ts'
+import { nodeCrypto } from '../../../src/crypto/node-crypto.ts'
 import type { LocalAgent } from '../../../src/identity/agent.ts'
 import { ManualClock } from '../../../src/platform/clock.ts'
+import { seededRandom } from '../../../src/platform/random.ts'
 import { PSS_PROTOCOL } from '../../../src/sessions/create-session-manager.ts'
 import type { DurableSession } from '../../../src/sessions/durable-session.ts'
 import { IN_HAND_BYTES_ALL_MAX, UNSERVED_BYTES_MAX } from '../../../src/sessions/inbox.ts'
+import { initiate } from '../../../src/sessions/initiate.ts'
 import { LARGE_FRAMES_PER_PEER_MAX, LargeFrames } from '../../../src/sessions/large-frames.ts'
 import { ATTEMPTS_MAX } from '../../../src/sessions/reconnects.ts'
 import { SessionStore, TOMBSTONES_MAX } from '../../../src/sessions/session-store.ts'
@@ -47,6 +51,30 @@ describe('a stranger that announces much and sends little', () => {
     await stream.write(header(FRAME.DATA_STREAM, 1_052_672, cookies.initiator + cookies.responder))
     await settle()
     await expect(stream.write(new Uint8Array(1))).rejects.toThrow()
+  })
+})
+
+describe('a caller that withholds its READY', () => {
+  it('[PSS-12] [PSS-16] [F059] is not read on its other streams, and loses them with the session after 10 s', async () => {
+    const pair = await Pair.create()
+    const host = new MemoryHost(pair.net, 9)
+    const agent = agentOf(9)
+    const address = { peer: pair.b.host.peer, addrs: [] }
+    const control = await host.openStream(address, PSS_PROTOCOL)
+    const components = { crypto: nodeCrypto, clock: pair.clock, random: seededRandom(9), self: host.peer }
+    const { established, ack } = await initiate(components, control, agent, pair.agentB.eid, { signal: new AbortController().signal })
+    await control.write(ack)
+    await settle()
+    const { i, r } = established.cookies
+    const further = await host.openStream(address, PSS_PROTOCOL)
+    await further.write(header(FRAME.DATA_STREAM, 200_000, toHex(i) + toHex(r)))
+    await further.write(new Uint8Array(200_000))
+    await settle()
+    expect(further.outgoing.bytes).toBe(200_000)
+    pair.clock.advance(10_000)
+    await settle()
+    await expect(further.write(new Uint8Array(1))).rejects.toThrow()
+    expect(pair.b.manager.held()).toMatchObject({ sessions: 0, pendingHandshakes: 0 })
   })
 })
 
