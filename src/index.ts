@@ -46,6 +46,7 @@ export { type Channel, type ChannelOptions, openChannel } from './sessions/chann
 export type { Inbound, Session, SessionEvent, SessionInfo, SessionManager, SessionOpenOptions } from './sessions/session.ts'
 export type { ChannelDetails, ContractDetails, SessionDetails } from './sessions/session-details.ts'
 export type { FindQuery, FindResult, LocatorView, MemberView, SpaceView } from './spaces/spaces.ts'
+export { SharedState, type ShareLeft } from './state/share.ts'
 export type { InputOf, OutputOf, SchemaOf, StandardResult, StandardSchema } from './state/standard-schema.ts'
 export type { OwnState, SessionStates, State, StateInfo, WatchOptions } from './state/state.ts'
 export type { TypedEvent, TypedOwnState, TypedState } from './state/typed.ts'

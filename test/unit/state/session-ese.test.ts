@@ -6,6 +6,7 @@ import { seededRandom } from '../../../src/platform/random.ts'
 import type { DurableSession } from '../../../src/sessions/durable-session.ts'
 import type { Session } from '../../../src/sessions/session.ts'
 import { type KeySlots, memoryKeySlots } from '../../../src/state/key-slots.ts'
+import type { SessionEse } from '../../../src/state/session-ese.ts'
 import type { StateEvent } from '../../../src/state/watch.ts'
 import { CrashingNode } from '../sessions/crashing-node.ts'
 import { agentOf, MemoryNet, type NodeInit, Pair, settle } from '../sessions/memory-net.ts'
@@ -191,6 +192,22 @@ describe('the ESE pair of a session', () => {
     for (const { states } of [left, right]) expect([states.own.size, states.peer.size]).toEqual([0, 0])
     await left.states.own.set('new', 3)
     expect(right.states.peer.entries()).toEqual([['new', 3]])
+  })
+})
+
+describe('a mirror that misses a batch', () => {
+  it('[PSS-06] [G-47] gives the connection up, asks for a view and equals the writer again', async () => {
+    const { pair, a, b } = await open()
+    await a.states.own.set('a', 1)
+    const { own } = (a.states.own as unknown as { ese: SessionEse }).ese
+    own.sealer('op').seal(new Uint8Array(3)) // a batch whose write to the journal failed: its number is used up
+    const refused = a.states.own.set('b', 2)
+    await until(pair.clock, () => b.states.peer.status === 'current' && b.states.peer.size === 2)
+    await refused
+    expect(b.info().resumes).toBe(1)
+    expect(b.states.peer.hash()).toBe(a.states.own.hash())
+    await a.states.own.set('c', 3)
+    expect(b.states.peer.get('c')).toBe(3)
   })
 })
 
