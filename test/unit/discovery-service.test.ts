@@ -109,7 +109,7 @@ describe('a node that is asked', () => {
     expect(served.service.stats()).toMatchObject({ served: 1, queued: 0, remembered: 1, refused: { replayed: 1 } })
   })
 
-  it('[AD-02] answers too little work, and a wrong clock, with what it asks for, at most once a second a connection', async () => {
+  it('[AD-02] [D-04] [D-05] answers too little work, and a wrong clock, with what it asks for, at most once a second a connection', async () => {
     const served = await serve()
     const lacking = solved(START_MS)
     lacking[119] = 1 ^ (lacking[119] as number)
