@@ -131,8 +131,16 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const replay = await ReplayCache.open(components)
   const bounds: QueueBounds = config.queue
   const successions = await Successions.open(components)
-  const queue = await LevelAsleepQueue.open({ ...components, clockGuard }, { bounds: () => bounds, homeOf: (hex) => agents.homeOf(hex) })
   const outgoing = await OutgoingObjects.open(components)
+  const homeOfHex = (hex: EidHex) => agents.homeOf(hex)
+  const queue = await LevelAsleepQueue.open(
+    { ...components, clockGuard },
+    {
+      bounds: () => bounds,
+      homeOf: homeOfHex,
+      alsoRemove: ({ issuer, ...record }) => outgoing.removal({ ...record, issuer: issuer === '' ? '' : homeOfHex(issuer) })
+    }
+  )
   const todos = await createTodos(components)
   closing.push('todos', 500, () => todos.stop())
   go()

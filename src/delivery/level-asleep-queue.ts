@@ -29,6 +29,8 @@ export interface AsleepQueueInit {
   objectBytesMax?: number
   /** where records for an audience are kept: what an agent was first, when it has another EID now. Default: the audience */
   homeOf?: (audience: EidHex) => EidHex
+  /** what leaves the store in the same batch as a record: the copy that its sender kept here */
+  alsoRemove?: (record: Pick<QueueRecord, 'issuer' | 'audience' | 'objectId'>) => Removal
 }
 
 /** A record's facts without its bytes, and where its write stands. */
@@ -67,6 +69,7 @@ export class LevelAsleepQueue implements DrainableQueue {
   readonly #damagedRows: Table<Uint8Array>
   readonly #shelves = new Map<EidHex, Shelf>()
   readonly #homeOf: (audience: EidHex) => EidHex
+  readonly #alsoRemove: NonNullable<AsleepQueueInit['alsoRemove']>
   #damaged = 0
 
   private constructor(components: AsleepQueueComponents, init: AsleepQueueInit) {
@@ -76,6 +79,7 @@ export class LevelAsleepQueue implements DrainableQueue {
     this.#logger = components.logger.child('asleep-queue')
     this.#bounds = init.bounds ?? (() => QUEUE_BOUNDS_DEFAULT)
     this.#homeOf = init.homeOf ?? ((audience) => audience)
+    this.#alsoRemove = init.alsoRemove ?? (() => ({ ops: [], done: () => {} }))
     this.#objectBytesMax = init.objectBytesMax ?? DEPOSIT_OBJECT_BYTES_MAX
     this.#rows = components.store.table('asleep-queue', bytesCodec)
     this.#damagedRows = components.store.table('asleep-damaged', bytesCodec)
@@ -228,10 +232,12 @@ export class LevelAsleepQueue implements DrainableQueue {
   removal(record: Pick<QueueRecord, 'key' | 'audience'>): Removal {
     const shelf = this.#shelf(record.audience)
     const entry = shelf.byKey.get(record.key)
+    const also = entry === undefined ? undefined : this.#alsoRemove(entry.facts)
     return {
-      ops: [this.#rows.del(record.key)],
+      ops: [this.#rows.del(record.key), ...(also?.ops ?? [])],
       done: () => {
         if (entry !== undefined) this.#release(shelf, entry)
+        also?.done()
       }
     }
   }
@@ -276,8 +282,9 @@ export class LevelAsleepQueue implements DrainableQueue {
   async #sweepShelf(shelf: Shelf, nowMs: number): Promise<number> {
     if (nowMs < shelf.endsFromMs) return 0
     const ended = [...shelf.byName.values()].filter((entry) => entry.stored && entry.facts.expiresAtMs <= nowMs)
-    await this.#store.commit(ended.map((entry) => this.#rows.del(entry.facts.key)))
-    for (const entry of ended) this.#release(shelf, entry)
+    const removals = ended.map(({ facts }) => this.removal(facts))
+    await this.#store.commit(removals.flatMap(({ ops }) => ops))
+    for (const { done } of removals) done()
     shelf.endsFromMs = Number.MAX_SAFE_INTEGER
     for (const entry of shelf.byName.values()) shelf.endsFromMs = Math.min(shelf.endsFromMs, entry.facts.expiresAtMs)
     return ended.length

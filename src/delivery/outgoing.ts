@@ -9,6 +9,7 @@ import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Random } from '../platform/random.ts'
 import { bytesCodec, type Store, type Table, type WriteOp } from '../store/store.ts'
+import type { Removal } from './asleep-queue.ts'
 
 /** Objects kept for resending, and their bytes; at either bound new messages are refused, none is forgotten early. */
 export const OUTGOING_OBJECTS_MAX = 1_000
@@ -188,6 +189,13 @@ export class OutgoingObjects {
     await this.#store.commit([this.#table.put(key, row)])
     this.#count(key, row.length)
     return true
+  }
+
+  /** For the batch that takes an object out of a queue of this very store: from then on its name is remembered elsewhere, and the copy serves nobody. */
+  removal({ issuer, audience, objectId }: { issuer: string; audience: string; objectId: string }): Removal {
+    const key = `${issuer}/${audience}/${objectId}`
+    if (!this.#sizes.has(key)) return { ops: [], done: () => {} }
+    return { ops: [this.#table.del(key)], done: () => this.#forget(key) }
   }
 
   async get(key: string): Promise<OutgoingObject | undefined> {

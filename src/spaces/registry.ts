@@ -1,5 +1,6 @@
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import type { ListRequest, ListResponse } from '../../protocol/discovery/registry-messages.ts'
+import { rememberingSignatures } from '../crypto/remembered-signatures.ts'
 import type { Host } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
@@ -53,7 +54,7 @@ export async function createRegistry(
   const service = await serveRegistry({ host: components.host, clock: components.clock, registry: local })
   const own = components.solver === undefined ? createWorkSolver(components) : undefined
   const solver = components.solver ?? (own as WorkSolver)
-  const client = createRegistryClient({ ...components, local, solver }, init)
+  const client = createRegistryClient({ ...components, crypto: rememberingSignatures(components.crypto), local, solver }, init)
   const handOver = new HandOver({ ...components, client, local, logger: components.logger.child('registry') }, init)
   return {
     ...client,

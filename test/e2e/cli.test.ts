@@ -61,6 +61,14 @@ describe('help', () => {
     'sleep',
     'wake',
     'queue list',
+    'queue show',
+    'queue drop',
+    'queue retry',
+    'queue export',
+    'mode',
+    'mode set',
+    'attach',
+    'approve',
     'standing',
     'demo',
     'sim run'
@@ -134,6 +142,79 @@ describe('a running node', () => {
     expect(woken.json()).toMatchObject({ name: 'carol', drain: { accepted: 1, discarded: 0 } })
     const inbox = await on('inbox', '--agent', 'carol')
     expect(inbox.json<{ preview: string; door: string }[]>()).toMatchObject([{ preview: 'later', door: 'asleep-queue' }])
+  })
+
+  it('[OD-08] [OD-12] sets modes by either name, shows them with window and state, and refuses what is none', async () => {
+    await on('agent', 'add', 'fred', '--handler', 'manual')
+    const set = await on('mode', 'set', 'PeriodicallyAvailable', '--agent', 'fred', '--period', '2h', '--open', '5m', '--offset', '10m')
+    expect(set.json()).toMatchObject({ mode: 'hourly_wake', window: { periodSec: 7_200, openSec: 300, offsetSec: 600 } })
+    const shown = await rookery('mode', '--data', node.dataDir)
+    expect(shown.stdout).toMatch(/fred +hourly_wake +PeriodicallyAvailable +asleep.* 5 min in every 2 h, from second 600 on +on +0/)
+    const wrong = await on('mode', 'set', 'hourly', '--agent', 'fred')
+    expect(wrong.code).toBe(2)
+    expect(wrong.error()).toMatchObject({ code: 'USAGE', message: expect.stringContaining('hourly_wake') })
+    expect((await on('mode', 'set', 'sleep', '--agent', 'fred', '--open', '5m')).error()).toMatchObject({
+      code: 'MODE_MEMBER',
+      field: 'window'
+    })
+  })
+
+  it('[OD-50] shows, exports and drops what is queued; dropping wants a yes', async () => {
+    await on('mode', 'set', 'sleep', '--agent', 'fred')
+    for (const id of ['d-1', 'd-2']) expect((await on('send', 'fred', '--text', `for ${id}`, '--message-id', id)).code).toBe(7)
+    const [first] = (await on('queue', 'list', '--agent', 'fred')).json<{ objectId: string }[]>()
+    const prefix = first?.objectId.slice(0, 10) ?? ''
+    const shown = await rookery('queue', 'show', prefix, '--agent', 'fred', '--data', node.dataDir)
+    expect(shown.stdout).toContain(`object    ${first?.objectId}`)
+    expect(shown.stdout).toContain('purpose   a2a:message')
+    expect(shown.stdout).not.toContain('for d-1')
+    const exported = (await on('queue', 'export', '--agent', 'fred')).json<{ path: string; records: number }>()
+    expect(exported.records).toBe(2)
+    expect(readFileSync(exported.path, 'utf8').trim().split('\n')).toHaveLength(2)
+    const unasked = await on('queue', 'drop', prefix, '--agent', 'fred')
+    expect(unasked.code).toBe(2)
+    expect(unasked.error()).toMatchObject({ code: 'NOT_CONFIRMED', field: '--yes' })
+    expect((await on('queue', 'drop', prefix, '--agent', 'fred', '--yes')).json()).toMatchObject({ dropped: 1 })
+    expect((await on('queue', 'drop', '--all', '--agent', 'fred', '--yes')).json()).toMatchObject({ dropped: 1 })
+    expect((await on('queue', 'list', '--agent', 'fred')).json()).toEqual([])
+    expect((await on('queue', 'retry', '--agent', 'fred')).code).toBe(7)
+    expect((await on('queue', 'show', 'ffffffff', '--agent', 'fred')).code).toBe(5)
+  })
+
+  it('[OD-40] lists what waits for approval, and approves or refuses it, one or all', async () => {
+    const module = join(node.dataDir, 'lasting.mjs')
+    writeFileSync(module, 'export default async () => ({ text: "done" })\n')
+    await on('agent', 'add', 'erna', '--handler', module)
+    await on('sleep', '--agent', 'erna')
+    for (const id of ['e-1', 'e-2', 'e-3']) await on('send', 'erna', '--text', id, '--message-id', id)
+    await on('wake', '--agent', 'erna')
+    const waiting = (await on('approve')).json<{ id: string; approval: string }[]>()
+    expect(waiting).toHaveLength(3)
+    expect((await on('approve', waiting[2]?.id ?? '')).json()).toMatchObject([{ approval: 'given' }])
+    expect((await on('approve', waiting[1]?.id ?? '', '--refuse')).json()).toMatchObject([{ approval: 'refused', state: 'rejected' }])
+    expect((await on('approve', '--all', '--agent', 'erna')).json()).toMatchObject([{ id: waiting[0]?.id, approval: 'given' }])
+    expect((await on('approve')).json()).toEqual([])
+  })
+
+  it('[G-16] attaches a process until Ctrl-C, and detaches then', async () => {
+    await on('mode', 'set', 'session', '--agent', 'fred')
+    const argv = [LAUNCHER, 'attach', '--agent', 'fred', '--lease', '5s', '--data', node.dataDir, '--json']
+    const child = spawn(process.execPath, argv, { stdio: ['ignore', 'pipe', 'inherit'] })
+    const exited = once(child, 'exit')
+    let said = ''
+    await new Promise<void>((resolve) =>
+      child.stdout.on('data', (chunk: Buffer) => {
+        said += chunk.toString()
+        if (said.includes('\n')) resolve()
+      })
+    )
+    expect(JSON.parse(said)).toMatchObject({ state: 'attached', agent: 'fred', leaseMs: 5_000 })
+    const fred = async () =>
+      (await on('agent', 'list')).json<{ name: string; attached: number; reachable: object }[]>().find(({ name }) => name === 'fred')
+    expect(await fred()).toMatchObject({ attached: 1, reachable: { now: 'accepts' } })
+    child.kill('SIGINT')
+    expect(await exited).toEqual([0, null])
+    expect(await fred()).toMatchObject({ attached: 0, reachable: { now: 'asleep' } })
   })
 
   it('[G-73] gives an agent another identity: its name, token, tasks and queue stay, the old DID is told to be gone', async () => {

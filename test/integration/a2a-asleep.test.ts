@@ -221,6 +221,22 @@ describe('a send to an agent that sleeps', () => {
     expect((await todos.list({ agent: sleeper.eidHex })).todos).toHaveLength(1)
   })
 
+  it('[G-02] [OD-36] keeps the sealed copy of a local message as long as its record and no longer; the message sent again has no second effect', async () => {
+    const { url, drain, queue, outgoing, sleeper, todos } = await bench()
+    for (const id of ['m-1', 'm-2', 'm-3']) expect((await post(url, send(id), { agent: ANNA })).status).toBe(503)
+    expect(outgoing.usage().objects).toBe(3)
+    const [first] = await queue.list(sleeper.eidHex)
+    expect(await queue.drop(sleeper.eidHex, first?.key ?? '')).toBe(true)
+    expect(outgoing.usage().objects).toBe(2)
+    expect((await drain.drain(sleeper)).accepted).toBe(2)
+    expect(outgoing.usage()).toMatchObject({ objects: 0, bytes: 0 })
+    const again = await post(url, send('m-2'), { agent: ANNA })
+    expect(again.body.result.task).toBeDefined()
+    expect((await todos.list({ agent: sleeper.eidHex })).todos).toHaveLength(2)
+    expect((await post(url, send('m-1'), { agent: ANNA })).status).toBe(503)
+    expect((await drain.drain(sleeper)).accepted).toBe(1)
+  })
+
   it('[G-02] [OD-41] keeps one copy of a message that is sent again, before and after a restart', async () => {
     const first = await bench()
     await post(first.url, send('m-1'), { agent: ANNA })

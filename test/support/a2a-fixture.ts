@@ -120,8 +120,11 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
   const components = { store, crypto: nodeCrypto, clock, random: systemRandom, logger: silentLogger }
   const todos = await createTodos(components, init.todos)
   const clockGuard = await ClockGuard.open(components)
-  const queue = await LevelAsleepQueue.open({ ...components, clockGuard }, { bounds: () => bounds })
   const outgoing = await OutgoingObjects.open(components)
+  const queue = await LevelAsleepQueue.open(
+    { ...components, clockGuard },
+    { bounds: () => bounds, alsoRemove: (record) => outgoing.removal(record) }
+  )
   const replay = await ReplayCache.open(components)
   const drain = new Drain({ ...components, queue, replay, clockGuard, todos }, { approvalFor: () => 'none' })
   const byEid = new Map<EidHex, TestAgent>(init.agents.map((agent) => [agent.eidHex, agent]))

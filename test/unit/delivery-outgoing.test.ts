@@ -46,6 +46,40 @@ describe('outgoing objects', () => {
     await expect(o.seal('m-1', { text: 'other' })).rejects.toMatchObject({ code: 'MESSAGE_ID_REUSED', kind: 'conflict' })
   })
 
+  it('[OD-22] [G-02] keeps what is sealed in the batch of its user or not at all, and seals once for two at the same time', async () => {
+    const o = await open()
+    const table = o.store.table('used', bytesCodec)
+    const use = (kept: boolean) =>
+      o.outgoing.sealInto(
+        { from: alice, audience: bob.eid, mailboxKey: bob.mailboxKey, messageId: 'm-1', purpose: 'a2a:message', plaintext: utf8('hello') },
+        async (sealed, ops) => {
+          if (kept) await o.store.commit([...ops, table.put('effect', sealed.object)])
+          return { value: { ...sealed, written: ops.length }, kept }
+        }
+      )
+    const refused = await use(false)
+    expect(refused).toMatchObject({ again: false, written: 1 })
+    expect(o.outgoing.usage()).toMatchObject({ objects: 0, bytes: 0 })
+    const syncs = o.store.syncs
+    const [first, second] = await Promise.all([use(true), use(true)])
+    expect([first.again, first.written, second.again, second.written]).toEqual([false, 1, true, 0])
+    expect(second.object).toEqual(first.object)
+    expect(first.object).not.toEqual(refused.object)
+    expect(o.store.syncs - syncs).toBe(2)
+    expect((await o.restart()).outgoing.usage().objects).toBe(1)
+    o.level.fault = diskFull
+    await expect(
+      o.outgoing.sealInto(
+        { from: alice, audience: bob.eid, mailboxKey: bob.mailboxKey, messageId: 'm-2', purpose: 'a2a:message', plaintext: utf8('hello') },
+        async (_sealed, ops) => {
+          await o.store.commit(ops)
+          return { value: undefined, kept: true }
+        }
+      )
+    ).rejects.toMatchObject({ code: 'STORE_WRITE_FAILED' })
+    expect(o.outgoing.usage().objects).toBe(1)
+  })
+
   it('[OD-27] seals for six days at the most, forgets what ended, and seals anew then', async () => {
     const o = await open()
     const first = await o.seal('m-1', { ttlMs: 99 * OBJECT_LIFE_MAX_MS })

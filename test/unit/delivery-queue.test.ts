@@ -359,6 +359,32 @@ describe('the asleep queue', () => {
     expect((await restarted.restart()).queue.damaged).toBe(0)
   })
 
+  it('[F064] puts rows that were set aside back once they can be read, within the bounds, and counts them', async () => {
+    const b = await bench({ bounds: { messagesMax: 2 } })
+    const audience = bob.eidHex
+    const enqueue = (object: Uint8Array) => b.queue.enqueue({ audience, principal: 'eid:a', object, kind: 'opaque' })
+    await enqueue(Uint8Array.of(1))
+    const rows = b.store.table('asleep-queue', bytesCodec)
+    const aside = b.store.table('asleep-damaged', bytesCodec)
+    const [key, row] = (await Array.fromAsync(rows.entries()))[0] as [string, Uint8Array]
+    await b.store.commit([
+      rows.put(
+        key,
+        row.map((byte) => byte ^ 1)
+      )
+    ])
+    const again = await b.restart()
+    expect([again.queue.damaged, (await again.queue.usage(audience)).messages]).toEqual([1, 0])
+    expect(await again.queue.restore(audience)).toBe(0)
+    await again.store.commit([aside.put(key, row)])
+    expect(await again.queue.restore(audience)).toBe(1)
+    expect((await again.queue.list(audience)).map((record) => record.key)).toEqual([key])
+    expect((await again.queue.usage(audience)).messages).toBe(1)
+    expect(await again.queue.restore(audience)).toBe(0)
+    await again.store.commit([aside.put(key, row)])
+    expect(await again.queue.restore(audience)).toBe(0)
+  })
+
   it('[F064] notices a row that turned bad while running, and releases what it counted', async () => {
     const b = await bench()
     const first = await put(b, '1')

@@ -184,7 +184,7 @@ describe('a space and its members', () => {
     expect(expiries.size).toBeLessThan(60)
     const values = await collect(c.host.dht.values(joinKey(energyId, bob.eid)))
     expect(decodeRecord(joinType, values[0] as Uint8Array).payload.exp * 1_000).toBe(Math.max(...expiries))
-  })
+  }, 120_000)
 
   it('[DS-08] takes an announcement with and without seeds, and reaches members through the seeds that it lists', async () => {
     const [a, b] = (await nodesFor([alice, bob])) as [FakeNode, FakeNode]

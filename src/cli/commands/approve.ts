@@ -21,6 +21,7 @@ export const registerApprove: RegisterCommand = (program, run) => {
         if (id !== undefined) {
           const { todo } = await invocation.call('inbox.approve', { id, verdict })
           out.result([{ id, state: todo.state, approval: todo.approval }], () => out.line(`${id}  ${todo.state}, approval ${verdict}`))
+          return undefined
         }
         const waiting = (
           await invocation.call('inbox.list', { state: 'auth-required', limit: 1_000, ...(agent === undefined ? {} : { agent }) })
