@@ -15,13 +15,19 @@ import { Store } from '../src/store/store.ts'
 import { quantile, writeFigures } from './harness.ts'
 
 const SEED = 1
-const SIZES = (process.env.NODES ?? '20,100,300').split(',').map(Number)
+const SIZES = (process.env.NODES ?? '20,100,300')
+  .split(',')
+  .filter((text) => text !== '')
+  .map(Number)
 /** of each kind, one after the other, each from another node */
 const SAMPLES = 30
 const NAME = 'org.agentnet/marketplace.energy@1'
 const SPACE = { ns: 'org.agentnet', topic: 'marketplace.energy', version: 1 }
-const MEMBERS = 10_000
-const PARTS = [1, 4]
+const MEMBERS = Number(process.env.MEMBERS ?? 10_000)
+const PARTS = (process.env.PARTS ?? '1,4')
+  .split(',')
+  .filter((text) => text !== '')
+  .map(Number)
 
 interface Cost {
   /** processor time of all nodes together, for each: what stands on a machine that others use too */
@@ -121,7 +127,7 @@ async function bigSpace(shards: number): Promise<void> {
   await a.spaces.announce({ name: NAME, curator: agent, shards })
   const rates: number[] = []
   const cpuRates: number[] = []
-  for (let round = 0; round < 5; round++) {
+  for (let round = 0; round < 3; round++) {
     const startedMs = systemClock.monotonicMs()
     const cpuBefore = process.cpuUsage()
     const { members, complete } = await c.spaces.find({ name: NAME })

@@ -10,6 +10,7 @@ import type { Groups } from './groups/groups.ts'
 import type { Agents } from './identity/agents.ts'
 import type { NodeKey } from './identity/node-key.ts'
 import type { Successions } from './identity/successions.ts'
+import type { LocalPoints } from './local/local-points.ts'
 import type { Host } from './net/host.ts'
 import type { Clock } from './platform/clock.ts'
 import type { Closing } from './platform/closing.ts'
@@ -44,6 +45,8 @@ export interface NodeParts extends Base {
   groups: Groups
   discovery: Discovery
   points: NodePoints
+  /** undefined where they are off */
+  localPoints: LocalPoints | undefined
   evidence: EvidenceService
   successions: Successions
   todos: LevelTodos

@@ -23,11 +23,16 @@ import { refuseIfElsewhere } from './evidence/identity-elsewhere.ts'
 import { LocalStakeLedger, type StakeLedger } from './evidence/stake-ledger.ts'
 import { createGroups } from './groups/create-groups.ts'
 import { ReadyRuns } from './groups/ready-runs.ts'
-import { homeOf } from './identity/agent.ts'
+import { homeOf, type LocalAgent } from './identity/agent.ts'
 import { AgentFiles, AgentMemory, type AgentStorage } from './identity/agent-file.ts'
 import { Agents } from './identity/agents.ts'
 import { loadNodeKey, type NodeKey, nodeKeyOf } from './identity/node-key.ts'
 import { Successions } from './identity/successions.ts'
+import { createMdnsLink, type Link } from './local/link.ts'
+import { keepOnLink } from './local/link-only.ts'
+import { LocalPoints } from './local/local-points.ts'
+import { type NeighbourRows, readNeighbours } from './local/neighbours.ts'
+import { ownAddresses } from './local/on-link.ts'
 import { createHost, type HostInit } from './net/create-host.ts'
 import type { Host } from './net/host.ts'
 import type { Traffic } from './net/traffic.ts'
@@ -85,6 +90,9 @@ export interface NodeOverrides {
   traffic?: Traffic
   /** `leave`: a stop withdraws nothing; others forget this node's records when they expire */
   records?: 'leave'
+  /** in place of multicast DNS and of the system's neighbour table, where local points are on */
+  link?: Link
+  neighbours?: () => Promise<NeighbourRows>
   /** asked before an agent answers an anonymous request, in place of the setting */
   answerPolicy?: AnswerPolicy
   /** ends a start that is under way; what it had opened is closed */
@@ -208,6 +216,23 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     open: async (from, to, options) => await node.openSession(agents.get(from.name), to, options)
   })
   closing.push('points', 250, () => points.stop())
+  const isLinkOnly = (agent: LocalAgent) => config.localPoints.agents.includes(agent.name)
+  keepOnLink(isLinkOnly, { locators, spaces, points })
+  const localPoints = config.localPoints.enabled
+    ? await LocalPoints.open({
+        ...components,
+        logger: logger.child('local-points'),
+        host,
+        link:
+          overrides.link ??
+          createMdnsLink(base, config.localPoints.interface === undefined ? {} : { interface: config.localPoints.interface }),
+        neighbours: overrides.neighbours ?? readNeighbours,
+        own: ownAddresses,
+        agents: own,
+        mayBeLocal: (agent) => isLinkOnly(agent) || config.localPoints.global === 'yes'
+      })
+    : undefined
+  if (localPoints !== undefined) closing.push('local points', 250, () => localPoints.stop())
   const discovery = await createDiscovery(
     {
       ...components,
@@ -240,6 +265,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     groups,
     discovery,
     points,
+    localPoints,
     evidence,
     successions,
     todos,

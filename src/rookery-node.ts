@@ -1,5 +1,5 @@
 import { keepsMessages, type Reachability, reachabilityAt } from '../protocol/delivery/reachability.ts'
-import type { Eid, EidHex } from '../protocol/identity/eid.ts'
+import { type Eid, type EidHex, eidToDid } from '../protocol/identity/eid.ts'
 import { agentCard, rpcUrlOf } from './a2a/agent-card.ts'
 import type { A2aEdge, RemoteAgents } from './a2a/edge.ts'
 import { createKeepAsleep } from './a2a/keep-asleep.ts'
@@ -24,6 +24,7 @@ import type { Groups } from './groups/groups.ts'
 import { homeOf, type LocalAgent } from './identity/agent.ts'
 import type { AgentAdd, Agents, ModeChange } from './identity/agents.ts'
 import type { HostedAgent } from './identity/hosted-agent.ts'
+import type { LocalPoints } from './local/local-points.ts'
 import type { Host } from './net/host.ts'
 import { openNodeEdge } from './node-edge.ts'
 import type { NodeParts } from './node-parts.ts'
@@ -32,6 +33,8 @@ import { serveSessions } from './node-sessions.ts'
 import type { Clock } from './platform/clock.ts'
 import type { Logger } from './platform/logger.ts'
 import type { Random } from './platform/random.ts'
+import { unknownPoint } from './points/own-points.ts'
+import { readPoint } from './points/point-channel.ts'
 import type { Points } from './points/points.ts'
 import type { RunningSessionManager } from './sessions/create-session-manager.ts'
 import type { Session, SessionOpenOptions } from './sessions/session.ts'
@@ -41,7 +44,7 @@ import type { StoreState } from './store/store.ts'
 import { AgentRunners, handlerModule, moduleOf } from './tasks/agent-runners.ts'
 import type { AgentHandler, HandlerSkill, SideEffects } from './tasks/handler.ts'
 import type { LevelTodos } from './tasks/level-todos.ts'
-import type { JsonObject } from './tasks/todo.ts'
+import type { Json, JsonObject } from './tasks/todo.ts'
 import { version } from './version.ts'
 
 const MAINTENANCE_MS = 10 * 60_000
@@ -70,6 +73,8 @@ export class RookeryNode {
   readonly discovery: Discovery
   /** endpoints of our agents that others find by EID and tag (protocol/README.md §5) */
   readonly points: Points
+  /** points of this link alone; undefined where they are off */
+  readonly localPoints: LocalPoints | undefined
   /** verdicts on identities that contradicted themselves, and the blacklist (protocol/README.md §8) */
   readonly evidence: EvidenceService
   readonly todos: LevelTodos
@@ -110,6 +115,7 @@ export class RookeryNode {
     this.groups = parts.groups
     this.discovery = parts.discovery
     this.points = parts.points
+    this.localPoints = parts.localPoints
     this.evidence = parts.evidence
     this.todos = todos
     this.queue = queue
@@ -321,6 +327,15 @@ export class RookeryNode {
   discover(query: DiscoverQuery, options: DiscoverOptions = {}): AsyncGenerator<FoundAnonymously, void, undefined> {
     const signal = options.signal === undefined ? this.#stopping.signal : AbortSignal.any([options.signal, this.#stopping.signal])
     return this.discovery.discover(query, { ...options, signal })
+  }
+
+  /** Reads a point of this link. @throws RookeryError `POINT_UNKNOWN`, `POINT_DENIED`, `POINT_TIMEOUT`, those of the session */
+  async readLocalPoint(from: HostedAgent, eid: Eid, tag: string, options: PublishOptions = {}): Promise<Json> {
+    const address = this.localPoints?.locate(eid, tag)
+    if (address === undefined) throw unknownPoint(tag, eidToDid(eid))
+    options.onProgress?.('opening a session')
+    const session = await this.sessions.open(from, eid, address, options.signal === undefined ? {} : { signal: options.signal })
+    return await readPoint(session, this.clock, { tag, reader: from.did }, options)
   }
 
   /**

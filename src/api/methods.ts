@@ -10,6 +10,7 @@ import type { QueueExport, QueueRecordView } from '../delivery/queue-files.ts'
 import type { DiscoveryPath, FoundAnonymously } from '../discovery/discover.ts'
 import { RookeryError } from '../errors.ts'
 import type { StandingView } from '../evidence/evidence.ts'
+import type { LocalPointView } from '../local/local-points.ts'
 import type { OwnPointView, PointView } from '../points/points.ts'
 import type { SessionInfo } from '../sessions/session.ts'
 import type { SessionDetails } from '../sessions/session-details.ts'
@@ -190,6 +191,16 @@ export const CONTROL_PARAMS = {
     tag: pointTag,
     id: z.string().regex(/^[0-9a-f]{16}$/, 'must be a grant’s id, see point.list')
   }),
+  'localPoint.add': z.strictObject({
+    agent: agentRef,
+    tag: pointTag,
+    access: z.enum(['open', 'trust']).default('open'),
+    value: z.json(),
+    trust: z.array(did).max(64).optional()
+  }),
+  'localPoint.remove': z.strictObject({ agent: agentRef, tag: pointTag }),
+  'localPoint.list': z.strictObject({}),
+  'localPoint.read': z.strictObject({ agent: agentRef, did, tag: pointTag }),
   'point.show': z.strictObject({ did, tag: pointTag }),
   'point.read': z.strictObject({
     agent: agentRef,
@@ -403,6 +414,10 @@ export interface ControlResults extends StateResults, GroupResults {
   'point.list': OwnPointView[]
   'point.grant': { tag: string; grant: string; expiresAtMs: number }
   'point.revoke': { tag: string; id: string }
+  'localPoint.add': LocalPointView
+  'localPoint.remove': { tag: string }
+  'localPoint.list': LocalPointView[]
+  'localPoint.read': { did: string; tag: string; value: Json }
   'point.show': PointView
   'point.read': { did: string; tag: string; value: Json }
   resolve: Omit<LocatorView, 'mailboxKey'> & { mailboxKeyHex: string }

@@ -113,6 +113,18 @@ export const configSchema = z.strictObject({
       queueMax: z.int().min(8).max(65_536).default(256)
     })
     .prefault({}),
+  /** points of this link alone (ESE-06 … ESE-08); off unless it is said here */
+  localPoints: z
+    .strictObject({
+      enabled: z.boolean().default(false),
+      /** the IPv4 address of the interface; absent: all */
+      interface: z.ipv4().optional(),
+      /** names of agents that live on the link alone: no locator, no space, no global point */
+      agents: z.array(z.string().min(1).max(64)).max(64).default([]),
+      /** `yes`: agents that the whole network knows may have local points too */
+      global: z.enum(['no', 'yes']).default('no')
+    })
+    .prefault({}),
   groups: z
     .strictObject({
       /** whose invitations our agents follow */

@@ -126,7 +126,7 @@ export class OutgoingObjects {
   ): Promise<T> {
     const nowMs = this.#clock.nowMs()
     const digest = this.#crypto.sha256(plaintext)
-    const kept = await this.#read(key)
+    const kept = this.#sizes.has(key) ? await this.#read(key) : undefined
     if (kept !== undefined && kept.expiresAtMs > nowMs) {
       if (!equals(kept.digest, digest)) {
         throw new RookeryError('MESSAGE_ID_REUSED', `message "${messageId.slice(0, 64)}" was sent before with other content`, {

@@ -14,7 +14,7 @@ import { Refresher } from '../spaces/refresher.ts'
 import type { PublishOptions } from '../spaces/spaces.ts'
 import type { Json } from '../tasks/todo.ts'
 import { type OwnPoint, OwnPoints, type OwnPointsComponents, unknownPoint } from './own-points.ts'
-import { type PointAnswer, pointChannelOf } from './point-channel.ts'
+import { type PointAnswer, pointChannelOf, readPoint } from './point-channel.ts'
 import type { OwnPointView, PointInput, Points, PointView } from './points.ts'
 
 const TRUST_MAX = 64
@@ -132,25 +132,24 @@ export class NodePoints implements Points {
       throw refused('grant', undefined, `a grant is ${POINT_GRANT_BYTES} bytes`)
     const session = await this.#c.open(from, eid, options)
     options.onProgress?.('reading the point')
-    const { status, value } = await pointChannelOf(session, this.#c.clock).read(checkedTag(tag), grant, options.signal)
-    if (status === 'unknown') throw unknownPoint(tag, eidToDid(eid))
-    if (status === 'denied' || value === undefined) {
-      throw new RookeryError('POINT_DENIED', `${eidToDid(eid)} does not let ${eidToDid(from.eid)} read its point "${tag}"`, {
-        kind: 'refused',
-        field: 'tag',
-        value: tag,
-        remedy: 'ask its owner for a grant, or to be put on its trust list'
-      })
-    }
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(value)) as Json
+    return await readPoint(
+      session,
+      this.#c.clock,
+      { tag: checkedTag(tag), reader: eidToDid(from.eid), ...(grant === undefined ? {} : { grant }) },
+      options
+    )
   }
 
-  /** Answers reads of the session's peer: the caller is the EID that the session proved, whoever it says it is. */
-  serve(session: Session, identities: (eid: Eid) => readonly Eid[] = (eid) => [eid]): void {
+  /**
+   * Answers reads of the session's peer: the caller is the EID that the session proved, whoever it says it is.
+   * @param identities - that EID and those that it is known to have had
+   * @param elsewhere - asked for a tag that is no global point
+   */
+  serve(session: Session, identities: () => readonly Eid[], elsewhere: (tag: string) => PointAnswer): void {
     pointChannelOf(session, this.#c.clock).serve(({ tag, grant }): PointAnswer => {
       const point = this.#own.get(session.local.eid, tag)
-      if (point === undefined) return { status: 'unknown' }
-      return this.#mayRead(point, identities(session.remote), grant) ? { status: 'ok', value: point.value } : { status: 'denied' }
+      if (point === undefined) return elsewhere(tag)
+      return this.#mayRead(point, identities(), grant) ? { status: 'ok', value: point.value } : { status: 'denied' }
     })
   }
 

@@ -6,10 +6,14 @@ import {
   type PointStatus
 } from '../../protocol/discovery/point-messages.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
+import { eidToDid } from '../../protocol/identity/eid.ts'
 import { ITEM_KINDS } from '../../protocol/session/items.ts'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Inbound, Session } from '../sessions/session.ts'
+import type { PublishOptions } from '../spaces/spaces.ts'
+import type { Json } from '../tasks/todo.ts'
+import { unknownPoint } from './own-points.ts'
 
 /** Reads of ours that wait for an answer over one session. */
 const PENDING_MAX = 64
@@ -104,5 +108,35 @@ export class PointChannel {
 
   #send(message: PointMessage): Promise<void> {
     return this.#session.send(POINT_CHANNEL, ITEM_KINDS.live, encodePointMessage(message))
+  }
+}
+
+/**
+ * Reads a point of the session's peer.
+ * @param what.reader - did:key of who asks, for the error
+ * @throws RookeryError `POINT_DENIED`, `POINT_UNKNOWN`, `POINT_TIMEOUT`, those of the session; or the signal's reason
+ */
+export async function readPoint(
+  session: Session,
+  clock: Clock,
+  { tag, grant, reader }: { tag: string; grant?: Uint8Array; reader: string },
+  options: PublishOptions
+): Promise<Json> {
+  const owner = eidToDid(session.remote)
+  options.onProgress?.('reading the point')
+  const { status, value } = await pointChannelOf(session, clock).read(tag, grant, options.signal)
+  if (status === 'unknown') throw unknownPoint(tag, owner)
+  if (status === 'denied' || value === undefined) {
+    throw new RookeryError('POINT_DENIED', `${owner} does not let ${reader} read its point "${tag}"`, {
+      kind: 'refused',
+      field: 'tag',
+      value: tag,
+      remedy: 'ask its owner for a grant, or to be put on its trust list'
+    })
+  }
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(value)) as Json
+  } catch (cause) {
+    throw new RookeryError('POINT_INVALID', `${owner} answered with something else than JSON`, { kind: 'refused', field: 'value', cause })
   }
 }

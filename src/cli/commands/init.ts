@@ -16,6 +16,8 @@ const CONFIG_TEMPLATE = `# Settings of this node; every one has a default. Envir
 # network: lan            # lan dials and publishes private addresses, public does neither
 # bootstrap: []           # multiaddrs of peers to join through
 # mdns: false             # find peers on the local link
+# localPoints:            # points of the local link alone
+#   enabled: false
 # http:
 #   port: 4710            # A2A endpoints of the agents, on loopback
 `

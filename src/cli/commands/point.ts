@@ -1,5 +1,6 @@
 import { InvalidArgumentError, Option } from 'commander'
 import { POINT_ACCESS, type PointAccess } from '../../../protocol/discovery/point-messages.ts'
+import { RookeryError } from '../../errors.ts'
 import type { Json } from '../../tasks/todo.ts'
 import type { RegisterCommand } from '../context.ts'
 import { age } from '../output.ts'
@@ -17,6 +18,15 @@ function jsonOrText(text: string): Json {
   }
 }
 
+function refuseGrant(): never {
+  throw new RookeryError('USAGE', 'a local point has no grants', {
+    kind: 'usage',
+    field: '--access',
+    value: 'grant',
+    remedy: 'use open or trust'
+  })
+}
+
 export const registerPoint: RegisterCommand = (program, run) => {
   const point = program.command('point').description('global points: endpoints of an agent that others find by its DID and a tag')
   point
@@ -28,34 +38,54 @@ export const registerPoint: RegisterCommand = (program, run) => {
     )
     .option('--value <json>', 'what those who may read it get: JSON or text', jsonOrText, null)
     .option('--trust <dids>', 'with --access trust: who may, comma-separated', list)
+    .option('--local', 'on this link alone, never told to the network')
     .addHelpText('after', '\nExample:\n  rookery point add printer --access grant --value \'{"queue":"laser-2"}\'')
-    .action((tag: string, options: { agent?: string; access: PointAccess; value: Json; trust?: string[] }, command) =>
-      run(command, async (invocation) => {
-        const view = await invocation.call('point.add', { tag, ...options })
-        invocation.out.result(view, () =>
-          invocation.out.line(
-            `${invocation.out.paint.bold(view.tag)} of ${view.did} (${view.access}) at ${view.stored} of ${view.asked} nodes`
+    .action(
+      (tag: string, { local, ...options }: { agent?: string; access: PointAccess; value: Json; trust?: string[]; local?: true }, command) =>
+        run(command, async (invocation) => {
+          if (local === true) {
+            const access = options.access === 'grant' ? refuseGrant() : options.access
+            const view = await invocation.call('localPoint.add', { tag, ...options, access })
+            invocation.out.result(view, () => invocation.out.line(`${view.tag} of ${view.did} (${view.access}) on this link`))
+            return undefined
+          }
+          const view = await invocation.call('point.add', { tag, ...options })
+          invocation.out.result(view, () =>
+            invocation.out.line(
+              `${invocation.out.paint.bold(view.tag)} of ${view.did} (${view.access}) at ${view.stored} of ${view.asked} nodes`
+            )
           )
-        )
-      })
+          return undefined
+        })
     )
   point
     .command('remove <tag>')
     .description('take a point back')
     .option('--agent <agent>', 'a local agent')
+    .option('--local', 'one of this link')
     .addHelpText('after', '\nExample:\n  rookery point remove printer')
-    .action((tag: string, options: { agent?: string }, command) =>
+    .action((tag: string, { local, ...options }: { agent?: string; local?: true }, command) =>
       run(command, async (invocation) => {
-        const result = await invocation.call('point.remove', { tag, ...options })
+        const result = await invocation.call(local === true ? 'localPoint.remove' : 'point.remove', { tag, ...options })
         invocation.out.result(result, () => invocation.out.line(`took ${result.tag} back`))
       })
     )
   point
     .command('list')
-    .description('points of the local agents, with grants in force')
+    .description('points of the local agents, with grants in force; with --local all of this link')
+    .option('--local', 'ours and those of others on this link')
     .addHelpText('after', '\nExample:\n  rookery point list')
-    .action((_options, command) =>
+    .action(({ local }: { local?: true }, command) =>
       run(command, async (invocation) => {
+        if (local === true) {
+          const found = await invocation.call('localPoint.list', {})
+          invocation.out.result(found, () => {
+            if (found.length === 0) invocation.out.line('none on this link')
+            const rows = found.map(({ tag, did, access, at, mac }) => [tag, did, access, at, mac ?? ''])
+            invocation.out.table(['TAG', 'AGENT', 'ACCESS', 'AT', 'MAC'], rows)
+          })
+          return undefined
+        }
         const points = await invocation.call('point.list', {})
         invocation.out.result(points, () => {
           if (points.length === 0) invocation.out.line('none yet: rookery point add TAG')
@@ -70,6 +100,7 @@ export const registerPoint: RegisterCommand = (program, run) => {
             ])
           )
         })
+        return undefined
       })
     )
   point
@@ -117,10 +148,15 @@ export const registerPoint: RegisterCommand = (program, run) => {
     .description('read a point over a session with its owner')
     .option('--agent <agent>', 'as whom, a local agent')
     .option('--grant <secret>', 'what `point grant` gave')
+    .option('--local', 'one of this link')
     .addHelpText('after', '\nExample:\n  rookery point read did:key:z6Mk… printer --grant …')
-    .action((did: string, tag: string, options: { agent?: string; grant?: string }, command) =>
+    .action((did: string, tag: string, { local, grant, agent }: { agent?: string; grant?: string; local?: true }, command) =>
       run(command, async (invocation) => {
-        const result = await invocation.call('point.read', { did, tag, ...options })
+        const params = { did, tag, ...(agent === undefined ? {} : { agent }) }
+        const result =
+          local === true
+            ? await invocation.call('localPoint.read', params)
+            : await invocation.call('point.read', { ...params, ...(grant === undefined ? {} : { grant }) })
         invocation.out.result(result, () => invocation.out.line(JSON.stringify(result.value, null, 2)))
       })
     )
