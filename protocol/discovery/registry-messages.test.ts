@@ -142,3 +142,21 @@ function damaged(bytes: Uint8Array): fc.Arbitrary<Uint8Array> {
     return copy
   })
 }
+
+describe('the nonces of a LIST', () => {
+  const records = [Uint8Array.of(1), Uint8Array.of(2)]
+  const nonce = new Uint8Array(8).fill(7)
+
+  it('go one with each record, empty where it has none, and are left out where none has one', () => {
+    const pows = [nonce, new Uint8Array(0)]
+    expect(decodeListResponse(encodeListResponse({ status: 'ok', records, pows }))).toEqual({ status: 'ok', records, pows })
+    expect(decodeListResponse(encodeListResponse({ status: 'ok', records }))).toEqual({ status: 'ok', records })
+  })
+
+  it('are refused in any other number or length', () => {
+    for (const pows of [[nonce], [nonce, nonce, nonce], [nonce, new Uint8Array(7)], [nonce, new Uint8Array(9)]]) {
+      const bytes = encodeListResponse({ status: 'ok', records, pows })
+      expect(() => decodeListResponse(bytes)).toThrow(expect.objectContaining({ code: 'FIELD_INVALID' }))
+    }
+  })
+})

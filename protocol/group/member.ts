@@ -163,13 +163,17 @@ export class GroupMember {
     if (this.#removed || equals(peer, this.self)) return
     const view = new PeerView(peer)
     this.#peers.set(view.hex, view)
+    this.#pulls.lost(view.hex)
     if (told.length > 0 && this.#isMember(peer)) view.heard({ epoch: 0, keys: 0, runs: told })
     view.vectorDue(nowMs)
     this.#plan(nowMs)
   }
 
   linkDown(peer: Eid, nowMs: number): void {
-    if (this.#peers.delete(eidHex(peer))) this.#plan(nowMs)
+    const hex = eidHex(peer)
+    if (!this.#peers.delete(hex)) return
+    this.#pulls.lost(hex)
+    this.#plan(nowMs)
   }
 
   get links(): number {

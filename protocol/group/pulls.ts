@@ -86,6 +86,11 @@ export class Pulls {
     return { ask, wakeAtMs }
   }
 
+  /** The link to a peer is another one, or gone: what was asked of it may never have arrived. */
+  lost(peer: EidHex): void {
+    for (const [run, asked] of this.#asked) if (asked.peer === peer) this.#asked.delete(run)
+  }
+
   /** A key came: what could not be read may be asked for at once. */
   reset(): void {
     this.#asked.clear()

@@ -232,7 +232,7 @@ class NodeGroups implements Groups {
       else if (kind === ITEM_KINDS.groupOp) {
         const op = readGroupOp(payload)
         const group = this.#held.get(keyOf(session.local, op.gid))
-        if (group?.core.takeOp(session.remote, op, this.#c.clock.monotonicMs()) === 'taken') group.moved()
+        if (group?.core.takeOp(session.remote, op, this.#c.clock.monotonicMs()) === 'taken') group.soon()
       } else if (kind === ITEM_KINDS.live) this.#takeLive(session, payload)
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error
@@ -246,14 +246,14 @@ class NodeGroups implements Groups {
       const want = decodeGroupWant(payload)
       const group = this.#held.get(keyOf(session.local, want.gid))
       group?.core.takeWant(session.remote, want)
-      group?.moved()
+      group?.soon()
       return
     }
     const vector = decodeGroupVector(payload)
     const group = this.#held.get(keyOf(session.local, vector.gid))
     if (group !== undefined) {
       group.core.takeVector(session.remote, vector, nowMs)
-      group.moved()
+      group.soon()
     } else if (vector.epoch > 0) {
       const nothing = encodeGroupVector({ gid: vector.gid, epoch: 0, keys: 0, runs: [] })
       session.send(GROUP_CHANNEL, ITEM_KINDS.live, nothing).catch(() => {})

@@ -57,6 +57,7 @@ export class HeldGroup implements Group {
   /** statements are made, and stored, one after another */
   #changing: Promise<void> = Promise.resolve()
   #storing: Promise<void> = Promise.resolve()
+  #isMoving = false
   #timer: { atMs: number; cancel: () => void } | undefined
   #cancelRekey: () => void = () => {}
   #recoverUntilMs: number
@@ -110,6 +111,16 @@ export class HeldGroup implements Group {
     this.core.linkDown(remote, this.#nowMs)
     this.links.dial()
     this.moved()
+  }
+
+  /** As {@link moved}, once for all that one turn brings: the items of a record. */
+  soon(): void {
+    if (this.#isMoving) return
+    this.#isMoving = true
+    queueMicrotask(() => {
+      this.#isMoving = false
+      this.moved()
+    })
   }
 
   /** The core took something, or time passed: does what follows from it. */

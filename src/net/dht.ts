@@ -8,11 +8,14 @@ import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { DhtDatastore } from './dht-datastore.ts'
 import { type KadRpc, type Lookup, NO_PATH } from './dht-lookup.ts'
-import type { Dht, FoundPeer } from './host.ts'
+import type { Dht, FoundPeer, PeerAddress } from './host.ts'
 import { withoutPeer } from './multiaddrs.ts'
 
 /** RPCs of one put or look-up that are under way at a time */
 const RPC_CONCURRENCY = 3
+/** Holders that are asked for a value at a time; one that takes longer than this counts as silent. */
+const READS_AT_ONCE = 6
+const READ_TIMEOUT_MS = 4_000
 /** A look-up that takes longer than this is over; what it found until then counts. */
 const QUERY_TIMEOUT_MS = 30_000
 
@@ -84,10 +87,14 @@ export class KademliaDht implements Dht {
     )
   }
 
-  async neighbours(options: { signal?: AbortSignal } = {}): Promise<FoundPeer[]> {
-    const { peer, kad } = this.#c
-    const found = await this.closestPeers(peer.toMultihash().bytes, { ...options, countMax: kad.k + 1 })
-    return found.filter((one) => one.peer !== peer.toString())
+  neighbours(max: number): PeerAddress[] {
+    const { kad, peer, crypto } = this.#c
+    const place = crypto.sha256(peer.toMultihash().bytes)
+    return kad.routingTable.closestPeers(place, { count: max }).map((id) => ({ peer: id.toString(), addrs: [] }))
+  }
+
+  async lookUpSelf(options: { signal?: AbortSignal } = {}): Promise<void> {
+    await this.closestPeers(this.#c.peer.toMultihash().bytes, options)
   }
 
   async #known(id: PeerId): Promise<string[]> {
@@ -158,7 +165,7 @@ export class KademliaDht implements Dht {
     let done = false
     const asking = eachOf(
       peers.filter(({ peer }) => peer !== self),
-      RPC_CONCURRENCY,
+      READS_AT_ONCE,
       async ({ peer }) => {
         if (scope.signal.aborted) return
         const value = await this.#valueAt(peer, key, scope.signal)
@@ -189,13 +196,17 @@ export class KademliaDht implements Dht {
   }
 
   async #valueAt(peer: string, key: Uint8Array, signal: AbortSignal): Promise<Uint8Array | undefined> {
+    const scope = this.#scope(signal, READ_TIMEOUT_MS)
     let value: Uint8Array | undefined
     try {
-      for await (const event of this.#c.kad.peerRouting.getValueOrPeers(peerIdFromString(peer), key, { signal, path: NO_PATH })) {
+      const options = { signal: scope.signal, path: NO_PATH }
+      for await (const event of this.#c.kad.peerRouting.getValueOrPeers(peerIdFromString(peer), key, options)) {
         if (event.name === 'PEER_RESPONSE') value = event.record?.value
       }
     } catch {
       return undefined // one peer that fails is one peer less
+    } finally {
+      scope.release()
     }
     return value
   }

@@ -46,8 +46,10 @@ export interface Host {
 export interface Dht {
   /** The peers closest to `key` that the network knows, nearest first, ourselves included where we belong. */
   closestPeers(key: Uint8Array, options?: { signal?: AbortSignal; countMax?: number }): Promise<FoundPeer[]>
-  /** The peers closest to ourselves that the network knows, nearest first. The look-up itself makes us known to them and fills our table. */
-  neighbours(options?: { signal?: AbortSignal }): Promise<FoundPeer[]>
+  /** The peers of our own table closest to ourselves, nearest first; no look-up. */
+  neighbours(max: number): PeerAddress[]
+  /** Looks ourselves up, by which we fill our table and become known to our neighbours. */
+  lookUpSelf(options?: { signal?: AbortSignal }): Promise<void>
   /** Stores at the closest peers; tells how many took it. Our own copy goes through the same rules. */
   put(key: Uint8Array, value: Uint8Array, options?: { signal?: AbortSignal }): Promise<{ stored: number; asked: number; known: number }>
   /** Asks the closest peers one by one; yields each distinct value that passes the validator, as it comes. */

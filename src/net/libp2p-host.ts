@@ -88,8 +88,8 @@ export class Libp2pHost implements Host {
     })
     this.#tableCare = new TableCare(components, {
       size: () => this.dht.routingTableSize(),
-      enough: 2 * init.bucketSize,
-      lookUpSelf: (signal) => this.dht.neighbours({ signal }),
+      enough: init.bucketSize,
+      lookUpSelf: (signal) => this.dht.lookUpSelf({ signal }),
       lookUp: (key, signal) => this.dht.closestPeers(key, { signal })
     })
     const { libp2p } = components

@@ -2,7 +2,10 @@ import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import { type Random, randomFraction } from '../platform/random.ts'
 
-/** Pauses before each look-up of ourselves, the last one again and again; each half as long to half as long again by chance. */
+/**
+ * Pauses before each look-up of ourselves while the table is small and grows by them, the last one from then on; each half as long to half as long
+ * again by chance.
+ */
 const PAUSES_MS = [1_000, 4_000, 15_000, 60_000, 300_000] as const
 /** New peers begin the pauses anew, at most this often. */
 const ANEW_MS = 30_000
@@ -10,7 +13,7 @@ const ANEW_MS = 30_000
 export interface TableCareInit {
   /** peers in the routing table */
   size(): number
-  /** the size from which on no more than the nearest are looked for */
+  /** the size from which on the table is no longer small */
   enough: number
   lookUpSelf(signal: AbortSignal): Promise<unknown>
   lookUp(key: Uint8Array, signal: AbortSignal): Promise<unknown>
@@ -55,6 +58,7 @@ export class TableCare {
   async #run(): Promise<void> {
     const { signal } = this.#stopping
     this.#isRunning = true
+    const before = this.#init.size()
     try {
       await this.#init.lookUpSelf(signal)
       if (this.#init.size() < this.#init.enough) await this.#init.lookUp(this.#c.random.bytes(32), signal)
@@ -62,6 +66,9 @@ export class TableCare {
       if (!signal.aborted) this.#c.logger.debug({ error: String(error) }, 'a look-up of ourselves failed')
     } finally {
       this.#isRunning = false
+      const size = this.#init.size()
+      const isFutile = size <= before && this.#next > 1 // the first may come before anyone is known by name
+      if (size >= this.#init.enough || isFutile) this.#next = PAUSES_MS.length - 1
       this.#schedule()
     }
   }

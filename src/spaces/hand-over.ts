@@ -20,7 +20,7 @@ export interface HandOverInit {
 /** New peers arrive in bursts: a round begins this long after the first, up to twice as long by chance, */
 const AFTER_PEER_MS = 4_000
 /** not more often than this, */
-const AGAIN_MS = 60_000
+const AGAIN_MS = 5 * 60_000
 /** and by itself after this, up to a fifth earlier by chance. */
 const ROUND_MS = 10 * 60_000
 const ROUND_MS_MAX = 5 * 60_000
@@ -100,7 +100,7 @@ export class HandOver {
   async #round(signal: AbortSignal): Promise<void> {
     const { host, logger } = this.#c
     if (host.dht.mode() === 'client') return
-    const neighbours = (await host.dht.neighbours({ signal })).slice(0, this.#neighboursMax)
+    const neighbours = host.dht.neighbours(this.#neighboursMax)
     const wanted = new Map<string, Wanted>()
     await eachOf(neighbours, AT_ONCE, (neighbour) => this.#quietly(neighbour, signal, () => this.#askKeys(neighbour, wanted, signal)))
     const before = this.taken

@@ -27,8 +27,9 @@ function careOf(size: () => number) {
 }
 
 describe('the care of a routing table', () => {
-  it('looks itself up about a second after the first peer, then after 4, 15 and 60 s and every five minutes', async () => {
-    const { care, at, pass } = careOf(() => 5)
+  it('looks itself up about a second after the first peer, while that brings new ones after 4, 15 and 60 s, and every five minutes', async () => {
+    let size = 5
+    const { care, at, pass } = careOf(() => size++)
     await pass(60_000)
     expect(at).toEqual([])
     care.peerArrived()
@@ -39,10 +40,27 @@ describe('the care of a routing table', () => {
       expect(pauses[i]).toBeLessThanOrEqual(expected * 1.5 + 100)
     }
     expect(at.length).toBeLessThan(4 + 40 / 2.5)
+    expect(size).toBeGreaterThan(5)
     care.stop()
     const before = at.length
     await pass(20 * 60_000)
     expect(at).toHaveLength(before)
+  })
+
+  it('leaves it at every five minutes once two look-ups brought nobody, or the table is not small', async () => {
+    for (const [size, soon] of [
+      [5, 2],
+      [40, 1]
+    ] as const) {
+      const { care, at, pass } = careOf(() => size)
+      care.peerArrived()
+      await pass(100_000)
+      expect([size, at.length]).toEqual([size, soon])
+      await pass(20 * 60_000)
+      expect(at.length).toBeGreaterThan(soon + 1)
+      expect(at.length).toBeLessThan(soon + 9)
+      care.stop()
+    }
   })
 
   it('looks up a random key beside while the table is small, and begins anew for new peers only then', async () => {
@@ -84,6 +102,11 @@ describe('the care of a routing table', () => {
     )
     care.peerArrived()
     for (let i = 0; i < 100; i++) {
+      clock.advance(500)
+      for (let j = 0; j < 4; j++) await Promise.resolve()
+    }
+    expect(tries).toBe(2)
+    for (let i = 0; i < 1_000; i++) {
       clock.advance(500)
       for (let j = 0; j < 4; j++) await Promise.resolve()
     }

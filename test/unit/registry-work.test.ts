@@ -1,9 +1,9 @@
 import { MemoryLevel } from 'memory-level'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { concat, utf8 } from '../../protocol/bytes.ts'
+import { concat, toHex, utf8 } from '../../protocol/bytes.ts'
 import { prefixId } from '../../protocol/discovery/names.ts'
 import { putBitsAsked } from '../../protocol/discovery/put-work.ts'
-import type { PutRequest, RegistrySet } from '../../protocol/discovery/registry-messages.ts'
+import { type PutRequest, type RegistrySet, registryKeyName } from '../../protocol/discovery/registry-messages.ts'
 import { nonceBytes, putSeed, workBits } from '../../protocol/discovery/work.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
 import { pomKey } from '../../protocol/records/pom.ts'
@@ -12,7 +12,7 @@ import type { LocalAgent } from '../../src/identity/agent.ts'
 import { ManualClock } from '../../src/platform/clock.ts'
 import { silentLogger } from '../../src/platform/logger.ts'
 import { openRegistryStore, type Publisher, type RegistryStore, type RegistryStoreInit } from '../../src/spaces/registry-store.ts'
-import { Store } from '../../src/store/store.ts'
+import { cborCodec, Store } from '../../src/store/store.ts'
 import { locatorPair, ticketOf } from './fakes/contradictions.ts'
 import { fakeAgent } from './fakes/fake-agent.ts'
 import { announceRecord, ENERGY, ENERGY_ID, joinGone, joinRecord, pruneRecord } from './fakes/fake-records.ts'
@@ -208,5 +208,78 @@ describe('the work that a registrar asks for', () => {
     for (let i = 200; i < 400; i++) expect((await put1(sybil(i), alice.eid, 0)).status).toBe('need-work')
     const held = await idsOf(registry)
     for (let i = 0; i < 20; i++) expect(held.has(String(joinRecord(member(i), alice.eid, clock.nowMs())))).toBe(true)
+  })
+})
+
+describe('the bounds of the protocol, as they are set', () => {
+  type Row = { r: Uint8Array; e: number; n: number; g: boolean; c: Uint8Array; t: string[]; w?: number; p?: Uint8Array }
+  const SETS: readonly RegistrySet[] = ['members', 'announcements', 'children', 'prunes', 'poms']
+
+  /** Rows as an earlier run left them; what they hold is not looked at. */
+  async function fill(set: RegistrySet, key: Uint8Array, count: number, bytes = 4, work = 0): Promise<void> {
+    const rows = store.table('registry-entries', cborCodec<Row>())
+    const exp = Math.floor(clock.nowMs() / 1_000) + 3_600
+    const prefix = toHex(registryKeyName(set, key))
+    const ops = Array.from({ length: count }, (_, i) =>
+      rows.put(`${prefix}:${i.toString(16).padStart(64, '0')}`, {
+        r: new Uint8Array(bytes),
+        e: exp,
+        n: 1,
+        g: false,
+        c: new Uint8Array(32),
+        t: [],
+        ...(work === 0 ? {} : { w: work, p: new Uint8Array(8) })
+      })
+    )
+    await store.commit(ops)
+  }
+
+  it('ask for the first work at 5,000 members and for 24 bits at 10,000, for 25 where the least held has 24', async () => {
+    await fill('members', ENERGY_ID, 4_999)
+    expect(await (await open()).put(put(join(1)), self)).toEqual({ status: 'ok' })
+    await fill('members', ENERGY_ID, 5_001)
+    expect(await (await open()).put(put(join(2)), self)).toEqual({ status: 'need-work', bits: 12 })
+    await fill('members', ENERGY_ID, 9_999)
+    const full = await open()
+    expect(full.stats().entries).toBe(10_000)
+    expect(await full.put(put(join(2)), self)).toEqual({ status: 'need-work', bits: 24 })
+    store = new Store(new MemoryLevel<string, Uint8Array>({ keyEncoding: 'utf8', valueEncoding: 'view' }))
+    await fill('members', ENERGY_ID, 10_000, 4, 24)
+    expect(await (await open()).put(put(join(3)), self)).toEqual({ status: 'need-work', bits: 25 })
+  })
+
+  for (const set of SETS.slice(1)) {
+    it(`ask for the first work at 500 ${set} and for 24 bits at 1,000`, async () => {
+      const accused = locatorPair(fakeAgent('accused'), clock.nowMs())
+      const prefix = prefixId(nodeCrypto, ENERGY.ns, 'marketplace')
+      const key = set === 'children' ? prefix : set === 'poms' ? pomKey(nodeCrypto, accused.target) : ENERGY_ID
+      const record = {
+        announcements: () => announceRecord(alice, clock.nowMs()),
+        children: () => announceRecord(alice, clock.nowMs()),
+        prunes: () => pruneRecord(alice, member(1).eid, clock.nowMs()),
+        poms: () => ticketOf(accused, alice, clock.nowMs()).bytes,
+        members: () => join(1)
+      }[set]()
+      await fill(set, key, 500)
+      expect(await (await open()).put(put(record, undefined, set, key), self)).toEqual({ status: 'need-work', bits: 12 })
+      await fill(set, key, 1_000)
+      expect(await (await open()).put(put(record, undefined, set, key), self)).toEqual({ status: 'need-work', bits: 24 })
+    })
+  }
+
+  it('end at 64 MiB in all sets together', async () => {
+    const MIB = 1_048_576
+    const each = 4_096 + 200
+    const keys = 16
+    const perKey = Math.floor((64 * MIB) / each / keys)
+    for (let i = 0; i < keys; i++) await fill('poms', new Uint8Array(32).fill(i), perKey, 4_096)
+    const registry = await open()
+    const before = registry.stats().bytes
+    expect(64 * MIB - before).toBeLessThan(keys * each)
+    let status = 'ok'
+    for (let i = 0; status === 'ok'; i++) status = (await registry.put(put(join(i)), self)).status
+    expect(status).toBe('full')
+    expect(registry.stats().bytes).toBeLessThanOrEqual(64 * MIB)
+    expect(registry.stats().bytes).toBeGreaterThan(64 * MIB - each)
   })
 })

@@ -242,10 +242,11 @@ export class FakeHost implements Host {
       this.#closest(key)
         .slice(0, options?.countMax ?? 20)
         .map((host) => ({ peer: host.peer, addrs: host.addresses() })),
-    neighbours: async () =>
+    lookUpSelf: async () => {},
+    neighbours: (max) =>
       this.#closest(utf8(this.peer))
         .filter((host) => host !== this)
-        .slice(0, 20)
+        .slice(0, max)
         .map((host) => ({ peer: host.peer, addrs: host.addresses() })),
     put: async (key, value) => {
       if (!this.online) throw new RookeryError('DIAL_FAILED', 'the node is off', { kind: 'unavailable' })
