@@ -211,6 +211,23 @@ describe('a mirror that misses a batch', () => {
   })
 })
 
+describe('what peers make a node hold', () => {
+  it('[ESE-02] is bounded over all sessions: a mirror beyond it lets go of its values, and has them again when there is room', async () => {
+    const { pair, a, b } = await open({ b: { mirrorsBytesMax: 10_000 } })
+    await a.states.own.set('a', 'x'.repeat(9_000))
+    expect(b.states.peer.size).toBe(1)
+    const held = (b.states.peer as unknown as { side: { replica: { map: { held(key: string): Uint8Array } } } }).side.replica.map.held('a')
+    await a.states.own.set('b', 'x'.repeat(2_000))
+    expect(b.states.peer.status).toBe('lost')
+    expect(isZero(held)).toBe(true)
+    await a.states.own.delete('a')
+    ;(b as DurableSession).epoch?.lose(new Error('the cable is out'))
+    await until(pair.clock, () => b.states.peer.status === 'current')
+    expect(b.states.peer.hash()).toBe(a.states.own.hash())
+    expect(b.info().state).toBe('established')
+  })
+})
+
 describe('erasure of an ESE', () => {
   const heldBy = (session: Session) =>
     (session.states as unknown as { own: { side: { replica: { map: { held(key: string): Uint8Array } } } } }).own.side.replica.map
