@@ -5,7 +5,7 @@ import type { NodeOrder, Order, PollAnswer, Report } from './crash-orders.ts'
 
 const NODE_SCRIPT = join(import.meta.dirname, 'crash-node.ts')
 const UP_MS = 30_000
-const ANSWER_MS = 10_000
+const ANSWER_MS = 30_000
 const STDERR_BYTES_MAX = 8_192
 
 /** A promise that gives up. */
