@@ -38,7 +38,7 @@ async function two() {
 }
 
 describe('groups of whole nodes', () => {
-  it('[PSS-24] [ESE-04] a member that rotates is one under its new EID; what it wrote under the old one is erased everywhere', async () => {
+  it('[PSS-24] [D-31] a member that rotates is one under its new EID; what it wrote under the old one is erased everywhere', async () => {
     const { a, b, bob, own, theirs } = await two()
     await theirs.set('k', 'old')
     const before = bob.eid
