@@ -120,6 +120,22 @@ describe('groups over real sessions', () => {
     expect(told.map(({ gid, writer, n }) => [toHex(gid), toHex(writer), n >= 2n])).toEqual([[own.id, second.agent.eidHex, true]])
   }, 30_000)
 
+  it('a member that left stays away, until the owner invites it anew', async () => {
+    const [own, member] = (await board(2)) as [Group, Group]
+    const [first, second] = world.nodes as [GroupNode, GroupNode]
+    await member.leave()
+    await expect(member.set('k', 1)).rejects.toMatchObject({ code: 'GROUP_OVER' })
+    await own.rekey() // offers it the next key, which it does not take
+    await own.set('k', 1)
+    const session = await second.sessions.get(second.sessions.list()[0]?.id ?? '')
+    await session?.details() // a ping behind what was sent
+    expect(second.groups.list()).toEqual([])
+    await own.remove(second.agent.eid)
+    await own.invite(second.agent.eid)
+    const again = await groupAt(second, 'board')
+    await until([again], () => again.get('k', first.agent.eid) === 1)
+  }, 30_000)
+
   it('[G-48] READY of an EXCLUSIVE session names no group', async () => {
     for (const byte of [0x70, 0x71]) {
       const host = await startHost()
