@@ -100,7 +100,7 @@ describe('a group', () => {
 })
 
 describe('a member that leaves', () => {
-  it('[PSS-24] reads nothing of what is written after its removal, and what it held is overwritten', () => {
+  it('[PSS-24] [D-31] reads nothing of what is written after its removal, and what it held is overwritten', () => {
     const world = groupOf(4)
     const gone = world.agent(3)
     world.write(world.agent(1), set('before', 1))
