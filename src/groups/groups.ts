@@ -6,6 +6,8 @@ import type { LocalAgent } from '../identity/agent.ts'
 export const GROUPS_MAX = 64
 /** Of these, by the invitation of one owner. */
 export const GROUPS_OF_OWNER_MAX = 16
+/** Groups that our agents left, and that stay left until they are invited anew; the oldest is forgotten. */
+export const GROUPS_LEFT_MAX = 1_024
 /** Changes that wait for a slow reader; above it they give way to one `missed`. */
 export const CHANGES_WAITING_MAX = 1_024
 
@@ -88,7 +90,7 @@ export interface Group {
   remove(member: Eid): Promise<void>
   /** Another key, as happens hourly. @throws RookeryError `GROUP_NOT_OWNER` */
   rekey(): Promise<void>
-  /** Lets go of all of it; what others hold of this agent stays until the owner removes it. The owner cannot. @throws RookeryError `GROUP_OWNER_STAYS` */
+  /** Lets go of all of it, until the owner removes and invites this agent anew; what others hold of this agent stays until the owner removes it. The owner cannot. @throws RookeryError `GROUP_OWNER_STAYS` */
   leave(): Promise<void>
   /** Equal at members that hold the same. */
   hash(): string

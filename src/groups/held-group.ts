@@ -39,6 +39,8 @@ export interface HeldGroupInit {
   /** `restarted`: an earlier process of this agent may have written, and others may hold it */
   start: 'new' | 'restarted'
   onOver: (group: HeldGroup) => void
+  /** the agent left of its own will: it is not to be drawn in again by the same invitation */
+  onLeft: (group: HeldGroup) => Promise<void>
   onFork: (evidence: Evidence) => void
 }
 
@@ -255,6 +257,7 @@ export class HeldGroup implements Group {
   async leave(): Promise<void> {
     if (this.isOver) return
     if (this.#isOwner) throw ownerStays()
+    await this.#init.onLeft(this)
     this.core.erase()
     this.#end()
     await this.#storing

@@ -84,7 +84,7 @@ export class SessionEse {
 
   /** Letting go of memory would lose something. */
   get holdsValues(): boolean {
-    return this.own.replica.map.size > 0 || this.peer.replica.map.size > 0
+    return this.own.holdsValues || this.peer.holdsValues
   }
 
   /** What a new session's first write on disk takes along. */

@@ -23,6 +23,7 @@ async function world(hop: ((stream: ByteStream, number: number) => Promise<void>
   const host = network.add('asker')
   const keys: string[] = []
   const bits: number[] = []
+  let searches = 0
   if (hop !== 'nobody') {
     const stem = network.add('stem')
     network.meet(host, stem)
@@ -42,6 +43,7 @@ async function world(hop: ((stream: ByteStream, number: number) => Promise<void>
       logger: silentLogger,
       solver: {
         async solve(seed, wanted) {
+          searches++
           const search = new ScalarSearch()
           search.begin(seed, 0, Math.min(wanted, 10)) // the hop of this test does not look
           return nonceBytes(BigInt(search.slice(0, 2 ** 18) ?? 0))
@@ -73,7 +75,7 @@ async function world(hop: ((stream: ByteStream, number: number) => Promise<void>
       () => undefined,
       (error: unknown) => error
     )
-  return { clock, outcome, events, keys, bits }
+  return { clock, outcome, events, keys, bits, solved: () => searches }
 }
 
 const rejecting =
@@ -85,9 +87,10 @@ const rejecting =
   }
 
 describe('a search', () => {
-  it('says that nobody can carry it where no peer is known, and what to do', async () => {
-    const { outcome } = await world('nobody')
+  it('says that nobody can carry it where no peer is known, before it does any work, and what to do', async () => {
+    const { outcome, solved } = await world('nobody')
     expect(await outcome()).toMatchObject({ code: 'NO_PEERS', kind: 'unavailable', remedy: expect.stringContaining('rookery status') })
+    expect(solved()).toBe(0)
   })
 
   it('[AD-02] [AD-04] [G-30] does the work that a hop asks for, with a new key, and gives up after three requests', async () => {

@@ -372,6 +372,14 @@ describe('watching an ESE', () => {
     await watch.return()
   })
 
+  it('at most 256 watch one state; one that is left makes room, asked or not', async () => {
+    const { a } = await open()
+    const watches = Array.from({ length: 256 }, () => a.states.peer.watch())
+    expect(() => a.states.peer.watch()).toThrow(expect.objectContaining({ code: 'ESE_WATCHERS_MAX', field: 'watchers', value: 256 }))
+    await watches[0]?.return()
+    expect(() => a.states.peer.watch()).not.toThrow()
+  })
+
   it('ends quietly with its signal', async () => {
     const { a } = await open()
     const stop = new AbortController()
