@@ -5,7 +5,14 @@ import { ProtocolError } from '../errors.ts'
 import { context } from '../identity/contexts.ts'
 import { type Eid, eid } from '../identity/eid.ts'
 import { QUEUE_FULL_KINDS, type QueueFullKind } from './bounds.ts'
-import { KEEPER_ANSWERS, KEEPER_REQUESTS, type KeeperAnswer, type KeeperRequest, keeperMembers, readKeeperMessage } from './keeper-messages.ts'
+import {
+  KEEPER_ANSWERS,
+  KEEPER_REQUESTS,
+  type KeeperAnswer,
+  type KeeperRequest,
+  keeperMembers,
+  readKeeperMessage
+} from './keeper-messages.ts'
 import { type GovernedObject, OBJECT_ID_BYTES, type ObjectId, objectId, signedPair } from './object.ts'
 
 /** The transaction kind and the channel of a session that carry mailbox messages (protocol/README.md §6). */

@@ -16,7 +16,14 @@ export type OutboxState =
   /** the audience, or its node, will never take it */
   | { name: 'refused'; reason: string }
 
-export const OUTBOX_STATES = ['queued-here', 'kept', 'delivered', 'handled', 'expired', 'refused'] as const satisfies readonly OutboxState['name'][]
+export const OUTBOX_STATES = [
+  'queued-here',
+  'kept',
+  'delivered',
+  'handled',
+  'expired',
+  'refused'
+] as const satisfies readonly OutboxState['name'][]
 export const REFUSAL_REASON_BYTES_MAX = 64
 export const KEPT_BY_MAX = 16
 

@@ -5,8 +5,8 @@ import { DEPOSIT_OBJECT_BYTES_MAX, verifyReceipt } from '../../protocol/delivery
 import { decodeObject, type GovernedObject, OBJECT_LIFE_MAX_MS } from '../../protocol/delivery/object.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { type Eid, type EidHex, eidFromDid, eidHex, eid as eidOf } from '../../protocol/identity/eid.ts'
-import { depositObject } from '../delivery/mailbox-client.ts'
 import { mailboxChannelOf } from '../delivery/mailbox-channel.ts'
+import { depositObject } from '../delivery/mailbox-client.ts'
 import type { Outbox, OutboxEntry, OutboxEvidence } from '../delivery/outbox.ts'
 import type { Attempted } from '../delivery/outbox-runner.ts'
 import type { OutgoingObjects } from '../delivery/outgoing.ts'
@@ -121,7 +121,10 @@ export class OutboxDelivery {
     const keeper = eidHex(input.to)
     const { receipts } = await this.#c.outbox.evidence(entry)
     const { receipt, expiresAtMs } = await this.#sealed(entry, input)
-    return { receipts: [...receipts.filter((one) => one.keeper !== keeper), { keeper, receipt: receipt ?? NO_RECEIPT }], untilMs: expiresAtMs }
+    return {
+      receipts: [...receipts.filter((one) => one.keeper !== keeper), { keeper, receipt: receipt ?? NO_RECEIPT }],
+      untilMs: expiresAtMs
+    }
   }
 
   async #sealed(entry: OutboxEntry, { from, to, message }: { from: LocalAgent; to: Eid; message: JsonObject }, known?: LocatorView) {
@@ -182,9 +185,11 @@ export class OutboxDelivery {
     if (answer.type === 'refusal') return 'unknown'
     for (const confirmation of answer.confirmations) {
       try {
-        const isAudience = (by: Eid, audience: Eid) => eidHex(by) === eidHex(audience) || eidHex(by) === eidHex(to) || eidHex(newest(audience)) === eidHex(by)
+        const isAudience = (by: Eid, audience: Eid) =>
+          eidHex(by) === eidHex(audience) || eidHex(by) === eidHex(to) || eidHex(newest(audience)) === eidHex(by)
         const said = verifyConfirmation(crypto, confirmation, { isAudience, sent: { object, bytes } })
-        const news = said.state === 'delivered' ? ({ name: 'delivered' } as const) : ({ name: 'refused', reason: said.reason ?? 'REFUSED' } as const)
+        const news =
+          said.state === 'delivered' ? ({ name: 'delivered' } as const) : ({ name: 'refused', reason: said.reason ?? 'REFUSED' } as const)
         return { news, confirmation }
       } catch (error) {
         if (!(error instanceof ProtocolError)) throw error

@@ -68,9 +68,7 @@ async function answerTo(components: KeeperServiceComponents, peer: Eid, request:
       return { type: 'released', count: await keeper.release(audience, confirmed) }
     }
     case 'ask': {
-      const told = await Promise.all(
-        identities(peer).map((issuer) => keeper.tell(eidHex(issuer), eidHex(request.audience), request.ids))
-      )
+      const told = await Promise.all(identities(peer).map((issuer) => keeper.tell(eidHex(issuer), eidHex(request.audience), request.ids)))
       return { type: 'told', held: told.flatMap(({ held }) => held), confirmations: told.flatMap(({ confirmations }) => confirmations) }
     }
   }

@@ -2,7 +2,7 @@ import { toHex } from '../../protocol/bytes.ts'
 import { CborFields, type CborValue } from '../../protocol/cbor.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import type { QueueBounds } from '../../protocol/delivery/bounds.ts'
-import { type Confirmation, CONFIRMATION_BYTES_MAX } from '../../protocol/delivery/confirmation.ts'
+import { CONFIRMATION_BYTES_MAX, type Confirmation } from '../../protocol/delivery/confirmation.ts'
 import { grantedBounds } from '../../protocol/delivery/keeper-messages.ts'
 import type { ObjectId } from '../../protocol/delivery/object.ts'
 import { type EidHex, eidHex } from '../../protocol/identity/eid.ts'
@@ -44,7 +44,12 @@ export class KeeperStore {
   readonly #locks = new KeyedLock()
   #confirmations = 0
 
-  private constructor(components: { store: Store; clockGuard: ClockGuard }, init: KeeperInit, queue: LevelAsleepQueue, engaged: Map<EidHex, Engagement>) {
+  private constructor(
+    components: { store: Store; clockGuard: ClockGuard },
+    init: KeeperInit,
+    queue: LevelAsleepQueue,
+    engaged: Map<EidHex, Engagement>
+  ) {
     this.#store = components.store
     this.#guard = components.clockGuard
     this.#init = init

@@ -255,7 +255,10 @@ export class LevelAsleepQueue implements DrainableQueue {
   }
 
   /** The record of that name, without its bytes, once it is on disk. */
-  find(audience: EidHex, { issuer, objectId }: { issuer: EidHex; objectId: string }): (Omit<QueueRecord, 'object'> & { hash: string }) | undefined {
+  find(
+    audience: EidHex,
+    { issuer, objectId }: { issuer: EidHex; objectId: string }
+  ): (Omit<QueueRecord, 'object'> & { hash: string }) | undefined {
     const entry = this.#shelves.get(this.#homeOf(checkedAudience(audience)))?.byName.get(`${issuer}/${objectId}`)
     return entry?.stored === true ? { ...entry.facts, hash: entry.hash } : undefined
   }

@@ -115,7 +115,10 @@ export class Outbox {
     this.#table = components.store.table('outbox', bytesCodec)
   }
 
-  static async open(components: { store: Store; crypto: CryptoProvider; clock: Clock }, bounds: Partial<OutboxBounds> = {}): Promise<Outbox> {
+  static async open(
+    components: { store: Store; crypto: CryptoProvider; clock: Clock },
+    bounds: Partial<OutboxBounds> = {}
+  ): Promise<Outbox> {
     const outbox = new Outbox(components, { ...OUTBOX_BOUNDS_DEFAULT, ...bounds })
     for await (const [key, value] of outbox.#table.entries()) {
       outbox.#lastSequence = Math.max(outbox.#lastSequence, Number.parseInt(key.slice(-14), 16))
@@ -133,7 +136,12 @@ export class Outbox {
    * Takes a message over. The same again is the same entry.
    * @throws RookeryError `OUTBOX_FULL` (data.kind), `MESSAGE_ID_REUSED`, `STORE_WRITE_FAILED`: then nothing is undertaken
    */
-  async add(input: { from: EidHex; to: EidHex; message: JsonObject; ttlMs?: number | undefined }): Promise<{ entry: OutboxEntry; again: boolean }> {
+  async add(input: {
+    from: EidHex
+    to: EidHex
+    message: JsonObject
+    ttlMs?: number | undefined
+  }): Promise<{ entry: OutboxEntry; again: boolean }> {
     const { from, to } = input
     const messageId = String(input.message.messageId)
     const id = toHex(this.#crypto.sha256(utf8(`${from}/${to}/${messageId}`)).subarray(0, 8))
@@ -219,7 +227,11 @@ export class Outbox {
         ...(task === undefined ? {} : { task })
       }
       const entry = entryOf(next)
-      const isSame = sameState(state, held.state) && entry.task === held.task && entry.keepers.join() === held.keepers.join() && entry.expiresAtMs === held.expiresAtMs
+      const isSame =
+        sameState(state, held.state) &&
+        entry.task === held.task &&
+        entry.keepers.join() === held.keepers.join() &&
+        entry.expiresAtMs === held.expiresAtMs
       if (isSame && confirmation === undefined) return held
       await this.#store.commit([this.#table.put(held.key, rowValue(next))], { room: 'reserve' })
       this.#set(entry)
@@ -257,12 +269,16 @@ export class Outbox {
   async #makeRoom(to: EidHex, bytes: number): Promise<void> {
     const waiting = this.list({ isOpen: true })
     const full = (kind: OutboxFullKind) => {
-      throw new RookeryError('OUTBOX_FULL', `${waiting.length} messages (${this.#bytes} bytes) wait in the outbox: its bound "${kind}" is reached`, {
-        kind: 'unavailable',
-        field: 'message',
-        data: { kind, bounds: { ...this.#bounds } },
-        remedy: 'wait until some are delivered, drop some with `rookery outbox drop`, or raise the bounds under outbox'
-      })
+      throw new RookeryError(
+        'OUTBOX_FULL',
+        `${waiting.length} messages (${this.#bytes} bytes) wait in the outbox: its bound "${kind}" is reached`,
+        {
+          kind: 'unavailable',
+          field: 'message',
+          data: { kind, bounds: { ...this.#bounds } },
+          remedy: 'wait until some are delivered, drop some with `rookery outbox drop`, or raise the bounds under outbox'
+        }
+      )
     }
     if (waiting.filter((one) => one.to === to).length >= this.#bounds.messagesPerAudienceMax) full('audience')
     const fits = () => this.#entries.size < this.#bounds.messagesMax && this.#bytes + bytes <= this.#bounds.bytesMax

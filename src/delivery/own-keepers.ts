@@ -98,6 +98,11 @@ export class OwnKeepers {
     )
   }
 
+  /** A keeper proved that it is there: after a round that missed one, the next comes now. */
+  seen(): void {
+    if (this.#failures > 0 && this.#running.size === 0) this.start()
+  }
+
   async stop(): Promise<void> {
     this.#stopping.abort(new RookeryError('NODE_STOPPING', 'the node stops', { kind: 'unavailable' }))
     this.#cancel()
@@ -141,7 +146,10 @@ export class OwnKeepers {
     }
     report.fetched = items.size
     // Stable, so that of one millisecond the order of arrival stands.
-    await this.#take(agent, [...items.values()].sort((a, b) => a.object.issuedAtMs - b.object.issuedAtMs))
+    await this.#take(
+      agent,
+      [...items.values()].sort((a, b) => a.object.issuedAtMs - b.object.issuedAtMs)
+    )
     report.confirmed = await this.#release(agent, [...items.values()])
     return report
   }
@@ -153,20 +161,27 @@ export class OwnKeepers {
     const channel = mailboxChannelOf(session, this.#c.clock)
     const keeper: Keeper = { eid, channel }
     const kept = await channel.ask({ type: 'keep', bounds: this.#c.bounds() }, { signal })
-    if (kept.type === 'refusal') throw new RookeryError('KEEPER_REFUSED', `the keeper answered ${kept.code}`, { kind: 'refused', data: { code: kept.code } })
+    if (kept.type === 'refusal')
+      throw new RookeryError('KEEPER_REFUSED', `the keeper answered ${kept.code}`, { kind: 'refused', data: { code: kept.code } })
     const { messagesMax, bytesMax } = this.#c.bounds()
     let after = 0
     let count = 0
     let bytes = 0
     for (let more = true; more; ) {
       const page = await channel.ask({ type: 'fetch', after }, { signal })
-      if (page.type === 'refusal') throw new RookeryError('KEEPER_REFUSED', `the keeper answered ${page.code}`, { kind: 'refused', data: { code: page.code } })
+      if (page.type === 'refusal')
+        throw new RookeryError('KEEPER_REFUSED', `the keeper answered ${page.code}`, { kind: 'refused', data: { code: page.code } })
       for (const object of page.objects) {
         this.#sort(agent, object, keeper, items, report)
         bytes += object.length
       }
       count += page.objects.length
-      more = page.more && page.objects.length > 0 && page.next > after && count < messagesMax + PAGE_OBJECTS_MAX && bytes <= bytesMax + DEPOSIT_OBJECT_BYTES_MAX
+      more =
+        page.more &&
+        page.objects.length > 0 &&
+        page.next > after &&
+        count < messagesMax + PAGE_OBJECTS_MAX &&
+        bytes <= bytesMax + DEPOSIT_OBJECT_BYTES_MAX
       after = page.next
     }
   }
@@ -184,7 +199,10 @@ export class OwnKeepers {
       if (!(error instanceof ProtocolError)) throw error
       if (error.code === 'OBJECT_EXPIRED' || error.code === 'OBJECT_FUTURE') return
       report.faults++
-      logger.warn({ agent: agent.name, keeper: eidToDid(keeper.eid), code: error.code }, 'a keeper handed out an object that no issuer signed for us')
+      logger.warn(
+        { agent: agent.name, keeper: eidToDid(keeper.eid), code: error.code },
+        'a keeper handed out an object that no issuer signed for us'
+      )
     }
   }
 
@@ -212,12 +230,14 @@ export class OwnKeepers {
     const answer = await this.#c.queue.enqueue({ audience: eidHex(audience), principal, object: item.bytes })
     if (answer.status === 'full') return 'full'
     if (answer.status === 'queued') item.key = answer.record.key
-    else if (answer.status !== 'expired') item.verdict = { state: 'refused', reason: answer.status === 'conflict' ? 'OBJECT_CONFLICT' : 'TOO_LARGE' }
+    else if (answer.status !== 'expired')
+      item.verdict = { state: 'refused', reason: answer.status === 'conflict' ? 'OBJECT_CONFLICT' : 'TOO_LARGE' }
     return answer.status === 'queued' ? 'queued' : 'ended'
   }
 
   async #hadEffect(item: Item): Promise<boolean> {
-    if (item.verdict === undefined && (await this.#c.replay.has(eidHex(item.object.issuer), toHex(item.object.id)))) item.verdict = { state: 'delivered' }
+    if (item.verdict === undefined && (await this.#c.replay.has(eidHex(item.object.issuer), toHex(item.object.id))))
+      item.verdict = { state: 'delivered' }
     return item.verdict !== undefined
   }
 
@@ -252,10 +272,14 @@ export class OwnKeepers {
     }
     for (const [{ channel, eid }, all] of byKeeper) {
       try {
-        for (let at = 0; at < all.length; at += NAMES_MAX) await channel.ask({ type: 'release', confirmations: all.slice(at, at + NAMES_MAX) }, { signal })
+        for (let at = 0; at < all.length; at += NAMES_MAX)
+          await channel.ask({ type: 'release', confirmations: all.slice(at, at + NAMES_MAX) }, { signal })
       } catch (error) {
         signal.throwIfAborted()
-        this.#c.logger.warn({ agent: agent.name, keeper: eidToDid(eid), err: error }, 'a keeper was not told what it need not hold; it is told again')
+        this.#c.logger.warn(
+          { agent: agent.name, keeper: eidToDid(eid), err: error },
+          'a keeper was not told what it need not hold; it is told again'
+        )
       }
     }
     return confirmed
