@@ -3,6 +3,7 @@ import { OutboxDelivery } from './a2a/deliver-outbox.ts'
 import { checkParams } from './a2a/params.ts'
 import type { SendOutcome } from './a2a/send-message.ts'
 import type { DrainReport } from './delivery/asleep-queue.ts'
+import type { KeeperStore } from './delivery/keeper-store.ts'
 import type { Outbox, OutboxEntry } from './delivery/outbox.ts'
 import { OutboxRunner } from './delivery/outbox-runner.ts'
 import { type KeeperRound, OwnKeepers } from './delivery/own-keepers.ts'
@@ -92,6 +93,11 @@ export class NodeMail {
   /** Asks all keepers of an agent now. */
   async fetch(agent: LocalAgent): Promise<KeeperRound> {
     return await this.#keepers.round(agent)
+  }
+
+  /** What this node holds for agents of other nodes. */
+  async held(): ReturnType<KeeperStore['usage']> {
+    return (await this.#c.keeper?.usage()) ?? []
   }
 
   /** An agent woke: what its keepers hold can have its effect, and what had it is confirmed to them. */
