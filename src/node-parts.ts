@@ -1,7 +1,9 @@
 import type { CryptoProvider } from '../protocol/crypto/provider.ts'
 import type { Config } from './config/schema.ts'
 import type { ClockGuard } from './delivery/clock-guard.ts'
+import type { KeeperStore } from './delivery/keeper-store.ts'
 import type { LevelAsleepQueue } from './delivery/level-asleep-queue.ts'
+import type { Outbox } from './delivery/outbox.ts'
 import type { OutgoingObjects } from './delivery/outgoing.ts'
 import type { ReplayCache } from './delivery/replay-cache.ts'
 import type { Discovery } from './discovery/create-discovery.ts'
@@ -54,6 +56,9 @@ export interface NodeParts extends Base {
   clockGuard: ClockGuard
   replay: ReplayCache
   outgoing: OutgoingObjects
+  outbox: Outbox
+  /** undefined where this node keeps for nobody */
+  keeper: KeeperStore | undefined
   closing: Closing
   publishing: 'automatic' | 'on-demand'
 }

@@ -1,15 +1,16 @@
 import { fromHex } from '../protocol/bytes.ts'
 import type { Reachability } from '../protocol/delivery/reachability.ts'
-import type { EidHex } from '../protocol/identity/eid.ts'
+import type { Eid, EidHex } from '../protocol/identity/eid.ts'
 import type { LocalA2a } from './a2a/local-a2a.ts'
 import { serveA2a } from './a2a/pss-binding.ts'
+import { serveKeeper } from './delivery/keeper-service.ts'
 import { serveMailbox } from './delivery/mailbox-service.ts'
 import type { LocalAgent } from './identity/agent.ts'
 import type { NodeParts } from './node-parts.ts'
 
 /** Serves what a node offers inside every session of its agents: A2A, their points, and the mailbox of those asleep. */
 export function serveSessions(
-  { sessions, queue, crypto, clock, logger, agents, successions, points, localPoints }: NodeParts,
+  { sessions, queue, crypto, clock, logger, agents, successions, points, localPoints, keeper }: NodeParts,
   { local, reachability, drain }: { local: LocalA2a; reachability: (agent: LocalAgent) => Reachability; drain: (agent: LocalAgent) => void }
 ): void {
   const rootOf = (hex: EidHex) => successions.rootOf(hex)
@@ -24,9 +25,13 @@ export function serveSessions(
       logger: logger.child('mailbox'),
       agent: (hex) => agents.ofAnyEid(fromHex(hex)),
       rootOf,
+      ...(keeper === undefined ? {} : { keeper }),
       onStored: (agent) => {
         if (reachability(agent).state === 'accepts') drain(agent)
       }
     })
+    if (keeper === undefined) return
+    const all = (peer: Eid) => [peer, ...successions.predecessors(peer)]
+    serveKeeper(session, { keeper, crypto, clock, logger: logger.child('keeper'), identities: all })
   })
 }

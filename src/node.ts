@@ -3,7 +3,7 @@ import type { AbstractLevel } from 'abstract-level'
 import { equals, fromHex } from '../protocol/bytes.ts'
 import type { CryptoProvider } from '../protocol/crypto/provider.ts'
 import { REPUTATION_MAX } from '../protocol/discovery/criteria.ts'
-import { type Eid, type EidHex, eid } from '../protocol/identity/eid.ts'
+import { type Eid, type EidHex, eid, eidFromDid } from '../protocol/identity/eid.ts'
 import type { Rotation } from '../protocol/identity/rotation.ts'
 import { helloControl } from './api/control-client.ts'
 import { parseConfig } from './config/load.ts'
@@ -11,7 +11,9 @@ import { type Config, type ConfigInput, DEFAULT_P2P_PORT } from './config/schema
 import { nodeCrypto } from './crypto/node-crypto.ts'
 import type { QueueBounds } from './delivery/asleep-queue.ts'
 import { ClockGuard } from './delivery/clock-guard.ts'
+import { KeeperStore } from './delivery/keeper-store.ts'
 import { LevelAsleepQueue } from './delivery/level-asleep-queue.ts'
+import { Outbox } from './delivery/outbox.ts'
 import { OutgoingObjects } from './delivery/outgoing.ts'
 import { ReplayCache } from './delivery/replay-cache.ts'
 import type { AnswerPolicy } from './discovery/components.ts'
@@ -36,6 +38,7 @@ import { ownAddresses } from './local/on-link.ts'
 import { createHost, type HostInit } from './net/create-host.ts'
 import type { Host } from './net/host.ts'
 import type { Traffic } from './net/traffic.ts'
+import { mayKeepFor } from './node-mail.ts'
 import { openOnAnyPort, openOnGivenPort, PortMemory } from './node-ports.ts'
 import { type Clock, systemClock } from './platform/clock.ts'
 import { Closing } from './platform/closing.ts'
@@ -149,6 +152,15 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
       alsoRemove: ({ issuer, ...record }) => outgoing.removal({ ...record, issuer: issuer === '' ? '' : homeOfHex(issuer) })
     }
   )
+  const outbox = await Outbox.open(components, config.outbox)
+  const rootOf = (hex: EidHex) => successions.rootOf(hex)
+  const keeper =
+    config.keeper.for.length === 0
+      ? undefined
+      : await KeeperStore.open(
+          { ...components, clockGuard },
+          { bounds: config.keeper, homeOf: rootOf, mayKeepFor: mayKeepFor(config.keeper.for, rootOf) }
+        )
   const todos = await createTodos(components)
   closing.push('todos', 500, () => todos.stop())
   go()
@@ -180,7 +192,10 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     const now = newest(of)
     return equals(now, of) ? undefined : now
   }
-  const locators = await createLocators({ ...components, host, agents: own, evidence, successor }, { network: config.network })
+  const locators = await createLocators(
+    { ...components, host, agents: own, evidence, successor, keepers: () => config.keepers.map((did) => eidFromDid(did)) },
+    { network: config.network }
+  )
   closing.push('locators', 500, () => locators.stop({ withdraw: 'no' }))
   const spaces = await createSpaces({ ...components, host, registry, agents: own }, { network: config.network })
   closing.push('spaces', 1_500, () => spaces.stop({ withdraw: overrides.records === 'leave' ? 'no' : 'yes' }))
@@ -273,6 +288,8 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     clockGuard,
     replay,
     outgoing,
+    outbox,
+    keeper,
     closing,
     publishing: overrides.locators === 'on-demand' ? 'on-demand' : 'automatic'
   })

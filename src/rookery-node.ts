@@ -27,6 +27,7 @@ import type { HostedAgent } from './identity/hosted-agent.ts'
 import type { LocalPoints } from './local/local-points.ts'
 import type { Host } from './net/host.ts'
 import { openNodeEdge } from './node-edge.ts'
+import { NodeMail } from './node-mail.ts'
 import type { NodeParts } from './node-parts.ts'
 import type { PortMemory } from './node-ports.ts'
 import { serveSessions } from './node-sessions.ts'
@@ -86,6 +87,8 @@ export class RookeryNode {
   readonly #local: LocalA2a
   readonly #remote: RemoteAgents
   readonly #drain: Drain
+  /** what our agents undertook to deliver, and what other nodes keep for them (protocol/README.md §7) */
+  readonly mail: NodeMail
   readonly #runners: AgentRunners
   readonly #schedule: WakeSchedule
   /** processes of our agents at work (G-16) */
@@ -150,6 +153,14 @@ export class RookeryNode {
       call: (from, to, ...rest) => remote.call(from, this.newestEid(to), ...rest),
       card: (from, to, ...rest) => remote.card(from, this.newestEid(to), ...rest)
     }
+    this.mail = new NodeMail({
+      ...parts,
+      newest: (eid) => this.newestEid(eid),
+      open: (from, to, signal) => this.openSession(agents.get(from.name), to, { signal }),
+      send: (input, signal) => this.send({ ...input, from: agents.get(input.from.name) }, { waitMs: 0, signal }),
+      drain: async (agent, signal) =>
+        this.reachability(agent).state === 'accepts' ? await this.#drain.drain(agent, { signal }) : undefined
+    })
     this.#schedule = new WakeSchedule(clock, (agent) => this.#wakeTimeCame(agent))
   }
 
@@ -189,6 +200,7 @@ export class RookeryNode {
       void this.#publishing.publish(agent)
       if (this.reachability(agent).state === 'accepts') void this.#drainQuietly(agent)
     }
+    this.mail.begin()
     this.#maintain()
   }
 
@@ -425,6 +437,7 @@ export class RookeryNode {
     options.onProgress?.('handing over what waited')
     const report = await this.drain(agent, options)
     this.#runners.poke(agent)
+    this.mail.woke()
     return report
   }
 
@@ -491,6 +504,7 @@ export class RookeryNode {
       await this.#rotations.maintain()
       for (const agent of this.agents.rotateMailboxKeys()) void this.#publishing.publish(agent)
       await this.queue.sweep()
+      await this.mail.sweep()
       await this.#parts.clockGuard.persist()
     }
     const again = () => {

@@ -1,5 +1,5 @@
 import { concat, utf8 } from '../bytes.ts'
-import { ProtocolError } from '../errors.ts'
+import { lowOrder } from './hpke.ts'
 import type { CryptoProvider, Hpke } from './provider.ts'
 
 const VERSION = utf8('HPKE-v1')
@@ -35,7 +35,7 @@ export function createHpkeBase({ hkdfExtract, hkdfExpand, x25519, aead }: Primit
   return {
     async seal({ recipient, ephemeralSecret, info, aad, plaintext }) {
       const dh = x25519.sharedSecret(ephemeralSecret, recipient)
-      if (dh === undefined) throw new ProtocolError('KEY_INVALID', 'the recipient key is a point of low order', { field: 'recipient' })
+      if (dh === undefined) throw lowOrder()
       const enc = x25519.publicKey(ephemeralSecret)
       const { key, nonce } = schedule(dh, enc, recipient, info)
       return { enc, ct: aead.seal(key, nonce, aad, plaintext) }

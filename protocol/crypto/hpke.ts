@@ -1,5 +1,6 @@
 import { Aes256Gcm, CipherSuite, HkdfSha256 } from '@hpke/core'
 import { DhkemX25519HkdfSha256 } from '@hpke/dhkem-x25519'
+import { ProtocolError } from '../errors.ts'
 import type { Hpke, X25519 } from './provider.ts'
 
 const suite = new CipherSuite({ kem: new DhkemX25519HkdfSha256(), kdf: new HkdfSha256(), aead: new Aes256Gcm() })
@@ -12,6 +13,7 @@ export function createHpke(x25519: X25519): Hpke {
   })
   return {
     async seal({ recipient, ephemeralSecret, info, aad, plaintext }) {
+      if (x25519.sharedSecret(ephemeralSecret, recipient) === undefined) throw lowOrder()
       const context = await suite.createSenderContext({
         recipientPublicKey: await suite.kem.deserializePublicKey(own(recipient)),
         ekm: await keyPair(ephemeralSecret),
@@ -28,6 +30,10 @@ export function createHpke(x25519: X25519): Hpke {
       }
     }
   }
+}
+
+export function lowOrder(): ProtocolError {
+  return new ProtocolError('KEY_INVALID', "the recipient's key is a point of low order", { field: 'recipient' })
 }
 
 /** A copy in an ArrayBuffer of its own: what WebCrypto's types and views on shared buffers want. */

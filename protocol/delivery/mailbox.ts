@@ -5,6 +5,14 @@ import { ProtocolError } from '../errors.ts'
 import { context } from '../identity/contexts.ts'
 import { type Eid, eid } from '../identity/eid.ts'
 import { QUEUE_FULL_KINDS, type QueueFullKind } from './bounds.ts'
+import {
+  KEEPER_ANSWERS,
+  KEEPER_REQUESTS,
+  type KeeperAnswer,
+  type KeeperRequest,
+  keeperMembers,
+  readKeeperMessage
+} from './keeper-messages.ts'
 import { type GovernedObject, OBJECT_ID_BYTES, type ObjectId, objectId, signedPair } from './object.ts'
 
 /** The transaction kind and the channel of a session that carry mailbox messages (protocol/README.md §6). */
@@ -38,6 +46,9 @@ export type MailboxMessage =
   | { type: 'deposit'; request: number; object: Uint8Array }
   | { type: 'receipt'; request: number; receipt: Uint8Array }
   | ({ type: 'refusal'; request: number } & MailboxRefusal)
+  | ((KeeperRequest | KeeperAnswer) & { request: number })
+
+const TYPES = ['deposit', 'receipt', 'refusal', ...KEEPER_REQUESTS, ...KEEPER_ANSWERS] as const
 
 /** CBOR map, closed: `{v, t, req, …}`. */
 export function encodeMailboxMessage(message: MailboxMessage): Uint8Array {
@@ -49,6 +60,8 @@ export function encodeMailboxMessage(message: MailboxMessage): Uint8Array {
       return encodeCbor({ ...head, receipt: message.receipt })
     case 'refusal':
       return encodeCbor({ ...head, code: message.code, kind: message.kind, reason: message.reason, now: message.nowMs })
+    default:
+      return encodeCbor({ ...head, ...keeperMembers(message) })
   }
 }
 
@@ -59,7 +72,7 @@ export function decodeMailboxMessage(bytes: Uint8Array): MailboxMessage {
   }
   const fields = new CborFields(decodeCbor(bytes), 'mailbox')
   fields.uint('v', { min: 1, max: 1 })
-  const type = fields.oneOf('t', ['deposit', 'receipt', 'refusal'])
+  const type = fields.oneOf('t', TYPES)
   const request = fields.uint('req', { max: REQUEST_MAX })
   const message = readBody(fields, type, request)
   fields.end()
@@ -88,6 +101,8 @@ function readBody(fields: CborFields, type: MailboxMessage['type'], request: num
         nowMs: fields.uint('now')
       }
     }
+    default:
+      return { ...readKeeperMessage(fields, type), request }
   }
 }
 

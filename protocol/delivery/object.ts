@@ -106,9 +106,6 @@ export async function sealObject(crypto: CryptoProvider, input: SealInput): Prom
     issuedAtMs: input.issuedAtMs,
     expiresAtMs: input.expiresAtMs
   })
-  if (crypto.x25519.sharedSecret(input.ephemeralSecret, input.mailboxKey) === undefined) {
-    throw new ProtocolError('KEY_INVALID', 'the mailbox key is a point of low order', { field: 'mailboxKey' })
-  }
   const { enc, ct } = await crypto.hpke.seal({
     recipient: input.mailboxKey,
     ephemeralSecret: input.ephemeralSecret,

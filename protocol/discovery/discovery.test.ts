@@ -162,11 +162,12 @@ describe('answers', () => {
     else expect(toHex(encodeResponse(Array.from({ length: head.count }, () => new Uint8Array(ITEM_BYTES))).subarray(0, 4))).toBe(row.hex)
   })
 
-  it('refuses to send no items, 33, or one of another size, and knows every reason', () => {
+  it('[G-37] refuses to send no items, 33, or one of another size, and says REJ by a type of its own with every reason', () => {
     const item = new Uint8Array(ITEM_BYTES)
     expect(() => encodeResponse([])).toThrow(RangeError)
     expect(() => encodeResponse(Array.from({ length: 33 }, () => item))).toThrow(RangeError)
     expect(() => encodeResponse([item, item.subarray(1)])).toThrow(RangeError)
+    expect(encodeRejection({ difficulty: 16, reason: 'work' })[1]).toBe(0xf0)
     for (const reason of Object.keys(REJECT_REASONS) as RejectReason[]) {
       expect(decodeResponseHead(encodeRejection({ difficulty: 20, reason }))).toEqual({ type: 'rej', difficulty: 20, reason })
     }
@@ -193,7 +194,7 @@ describe('answers', () => {
     })
   })
 
-  it('[AD-05] [G-35] opens with the secret of its request alone, and is of one size whatever it says', async () => {
+  it('[AD-05] [G-35] [D-06] opens with the secret of its request alone, and is of one size whatever it says', async () => {
     const secret = new Uint8Array(32).fill(5)
     const seed = new Uint8Array(32).fill(6) as WorkSeed
     const recipient = nodeCrypto.x25519.publicKey(secret)
@@ -212,7 +213,7 @@ describe('answers', () => {
     expect(await codeOf(() => sealItem(nodeCrypto, lowOrder))).toBe('KEY_INVALID')
   })
 
-  it('[AD-06] [G-35] signs for one request: the same answer does not verify under another seed', async () => {
+  it('[AD-06] [G-35] [D-07] signs for one request: the same answer does not verify under another seed', async () => {
     const signer = {
       publicKey: nodeCrypto.ed25519.publicKey(new Uint8Array(32).fill(1)),
       sign: (message: Uint8Array) => nodeCrypto.ed25519.sign(new Uint8Array(32).fill(1), message)
@@ -230,7 +231,7 @@ describe('admission', () => {
   const sound = rows<RequestVector>('discovery-req').find(([, row]) => row.id === 'request')?.[1] as RequestVector
   const header = fromHex(sound.hex)
 
-  it('[AD-02] [G-30] asks for one bit more with every sixteenth of the queue, 32 when it is full', () => {
+  it('[AD-02] [G-30] [D-04] asks for one bit more with every sixteenth of the queue, 32 when it is full', () => {
     expect([0, 15, 16, 31, 128, 240, 256].map((queued) => difficultyAt(queued, 256))).toEqual([16, 16, 17, 17, 24, 31, 32])
     const admission = new Admission({ capacity: 2 })
     admission.enter(header, sound.nowMs)
@@ -246,7 +247,7 @@ describe('admission', () => {
     expect([admission.queued, admission.remembered]).toEqual([0, 0])
   })
 
-  it('[AD-02] [G-30] takes a token once for each role until its time is over, and a node may play three roles', () => {
+  it('[AD-02] [G-30] [D-05] takes a token once for each role until its time is over, and a node may play three roles', () => {
     const admission = new Admission()
     const { nowMs } = sound
     for (const hops of [3, 2, 1, 0]) expect(admission.enter(withHops(header, hops), nowMs).kind).toBe('entered')

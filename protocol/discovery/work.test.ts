@@ -53,7 +53,7 @@ describe('proof of work', () => {
     )
   })
 
-  it('[G-30] covers every byte of the header but the hops left', () => {
+  it('[G-30] [D-03] covers every byte of the header but the hops left', () => {
     const header = Uint8Array.from({ length: 120 }, (_, i) => i * 7)
     const seed = toHex(requestSeed(header))
     for (let at = 0; at < WORK_HEADER_BYTES; at++) {

@@ -24,6 +24,8 @@ export const RUNS_SUPERSEDED_KEPT = 16
 /** Entries of a vector: one run a member. In READY, whose count is a u8, of all groups together. */
 export const VECTOR_ENTRIES_MAX = GROUP_MEMBERS_MAX
 export const READY_VECTOR_ENTRIES_MAX = 255
+/** Of peers that are no members (yet), so many have what they tell of runs kept; of others only their epoch. */
+export const STRANGERS_HEARD_MAX = 64
 /** What changed is told after this, so that many changes are told at once. */
 export const VECTOR_DELAY_MS = 100
 /** Told again though nothing changed. */

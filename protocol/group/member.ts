@@ -7,7 +7,7 @@ import { type Eid, type EidHex, eid, eidHex } from '../identity/eid.ts'
 import { ITEM_KINDS } from '../session/items.ts'
 import type { EseBatch } from '../state/batch.ts'
 import type { EseDelta, EseMap } from '../state/map.ts'
-import { KEY_RELAY_MS, RECOVERY_MS, RUNS_SUPERSEDED_KEPT, SNAPSHOT_AFTER_EPOCHS, VECTOR_DELAY_MS } from './bounds.ts'
+import { KEY_RELAY_MS, RECOVERY_MS, RUNS_SUPERSEDED_KEPT, SNAPSHOT_AFTER_EPOCHS, STRANGERS_HEARD_MAX, VECTOR_DELAY_MS } from './bounds.ts'
 import { EpochKeys } from './epoch-keys.ts'
 import { encodeGroupKey, type GroupKey } from './group-key.ts'
 import { isSigned, type RawGroupOp } from './group-op.ts'
@@ -428,7 +428,7 @@ export class GroupMember {
   takeVector(peer: Eid, vector: GroupVector, nowMs: number): void {
     const view = this.#peers.get(eidHex(peer))
     if (this.#removed || view === undefined) return
-    if (view.heard(vector) === 'first') view.vectorDue(nowMs)
+    if (view.heard(this.#keepsRunsOf(view) ? vector : { ...vector, runs: [] }) === 'first') view.vectorDue(nowMs)
     this.#offerKeys(view, equals(this.self, this.#owner) || view.epoch === 0 ? nowMs : nowMs + KEY_RELAY_MS)
     if (!this.#isMember(peer)) {
       view.asksEpoch = vector.epoch > this.statement.epoch
@@ -436,6 +436,14 @@ export class GroupMember {
     }
     for (const point of view.runs.values()) this.#compare(view, point)
     this.#plan(nowMs)
+  }
+
+  /** A stranger's runs are of use once a newer statement makes it a member. */
+  #keepsRunsOf(view: PeerView): boolean {
+    if (this.#isMember(view.eid)) return true
+    let strangers = 0
+    for (const other of this.#peers.values()) if (other !== view && other.runs.size > 0 && !this.#isMember(other.eid)) strangers++
+    return strangers < STRANGERS_HEARD_MAX
   }
 
   /** Two members at one place of a run hold the same, or the writer told two histories. */

@@ -35,9 +35,11 @@ interface SendToSeal {
   to: Eid
   mailboxKey: Uint8Array
   params: JsonObject
+  /** default: as long as an object may live */
+  ttlMs?: number
 }
 
-function sealingOf({ from, to, mailboxKey, params }: SendToSeal): Parameters<OutgoingObjects['seal']>[0] {
+function sealingOf({ from, to, mailboxKey, params, ttlMs }: SendToSeal): Parameters<OutgoingObjects['seal']>[0] {
   const { configuration: _, ...carried } = params
   return {
     from,
@@ -45,7 +47,8 @@ function sealingOf({ from, to, mailboxKey, params }: SendToSeal): Parameters<Out
     mailboxKey,
     messageId: (params.message as JsonObject).messageId as string,
     purpose: PURPOSE_A2A_MESSAGE,
-    plaintext: utf8(canonicalJson({ method: 'SendMessage', params: carried }))
+    plaintext: utf8(canonicalJson({ method: 'SendMessage', params: carried })),
+    ...(ttlMs === undefined ? {} : { ttlMs })
   }
 }
 

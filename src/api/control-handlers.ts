@@ -13,6 +13,7 @@ import { discover } from './discover-handler.ts'
 import { groupHandlers } from './group-handlers.ts'
 import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
+import { outboxHandlers, outboxView } from './outbox-handlers.ts'
 import { pointHandlers } from './point-handlers.ts'
 import { spaceHandlers } from './space-handlers.ts'
 import { stateHandlers } from './state-handlers.ts'
@@ -35,6 +36,7 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
     ...pointHandlers(node, options),
     ...stateHandlers(node),
     ...groupHandlers(node),
+    ...outboxHandlers(node),
     discover: (params, context) => discover(node, params, context),
     status: () => nodeStatus(node),
     async stop(_params, context) {
@@ -117,7 +119,7 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
 }
 
 async function send(node: RookeryNode, params: ControlParams<'send'>, context: ControlContext) {
-  const { agent, to, text, files = [], data, waitMs, via, messageId = crypto.randomUUID() } = params
+  const { agent, to, text, files = [], data, waitMs, via, ttlMs, messageId = crypto.randomUUID() } = params
   const parts: JsonObject[] = []
   if (text !== undefined) parts.push({ text })
   for (const file of files) parts.push({ raw: file.base64, filename: file.name, mediaType: file.mediaType })
@@ -131,12 +133,18 @@ async function send(node: RookeryNode, params: ControlParams<'send'>, context: C
   }
   const from = node.agents.get(agent)
   const startedMs = node.clock.monotonicMs()
+  const message: JsonObject = { messageId, role: 'ROLE_USER', parts }
+  const elapsedMs = () => Math.round(node.clock.monotonicMs() - startedMs)
+  if (via === 'outbox') {
+    const entry = await node.mail.post({ from, to: node.agents.eidOf(to), message, ttlMs })
+    return { messageId, outcome: 'outbox' as const, outbox: outboxView(node, entry), elapsedMs: elapsedMs() }
+  }
   context.progress('sending')
   const outcome = await node.send(
-    { from, to: node.agents.eidOf(to), message: { messageId, role: 'ROLE_USER', parts } },
+    { from, to: node.agents.eidOf(to), message },
     { signal: context.signal, ...(waitMs === undefined ? {} : { waitMs }), ...(via === undefined ? {} : { via }) }
   )
-  return { messageId, ...outcome, elapsedMs: Math.round(node.clock.monotonicMs() - startedMs) }
+  return { messageId, ...outcome, elapsedMs: elapsedMs() }
 }
 
 async function inboxList(node: RookeryNode, { agent, state, limit = 50 }: ControlParams<'inbox.list'>): Promise<InboxEntry[]> {

@@ -31,6 +31,7 @@ import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
 import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
 import type { WorkProgress } from '../work/solver.ts'
 import { GROUP_PARAMS, type GroupResults } from './group-methods.ts'
+import { OUTBOX_PARAMS, type OutboxResults, type OutboxView } from './outbox-methods.ts'
 import { STATE_PARAMS, type StateResults } from './state-methods.ts'
 
 /** Bounds of the control API; a request above one is refused with the bound's name. */
@@ -241,7 +242,9 @@ export const CONTROL_PARAMS = {
     /** how long to wait for the task to end; 0: answer once it is accepted. Default 30 s */
     waitMs: z.int().min(0).max(CONTROL_BOUNDS.waitMsMax).optional(),
     /** `mailbox`: straight into the asleep queue of an agent that sleeps, as a governed object, without asking it to handle the message */
-    via: z.enum(['live', 'mailbox']).optional()
+    via: z.enum(['live', 'mailbox', 'outbox']).optional(),
+    /** with `outbox`: how long it is tried and kept; default: the longest */
+    ttlMs: z.int().min(1_000).optional()
   }),
   'inbox.list': z.strictObject({ agent: agentRef, state: z.enum(TODO_STATES).optional(), limit: limit.optional() }),
   'inbox.show': z.strictObject({ id: todoId }),
@@ -282,6 +285,7 @@ export const CONTROL_PARAMS = {
   'queue.export': z.strictObject({ agent: agentRef }),
   ...STATE_PARAMS,
   ...GROUP_PARAMS,
+  ...OUTBOX_PARAMS,
   /** with `did` (or the name of an agent of this node): that one, after asking its registrars */
   standing: z.strictObject({ did: did.optional(), limit: limit.optional() })
 } as const
@@ -361,9 +365,10 @@ export interface SendResult {
   messageId: string
   /**
    * `task`: accepted, `task` holds it; `queued`: the agent sleeps and its node has the message on disk; `asleep`: it sleeps and nothing
-   * was queued; `queue-full`: a bound of its queue, `asleep.kind`; `message`: it answered directly
+   * was queued; `queue-full`: a bound of its queue, `asleep.kind`; `message`: it answered directly; `outbox`: on disk here, and tried until it is delivered or ends
    */
-  outcome: 'task' | 'message' | 'queued' | 'asleep' | 'queue-full'
+  outcome: 'task' | 'message' | 'queued' | 'asleep' | 'queue-full' | 'outbox'
+  outbox?: OutboxView
   /** A2A Task */
   task?: JsonObject
   /** A2A Message */
@@ -389,7 +394,7 @@ export interface QueueEntry {
   expiresAtMs: number
 }
 
-export interface ControlResults extends StateResults, GroupResults {
+export interface ControlResults extends StateResults, GroupResults, OutboxResults {
   status: NodeStatus
   /** answered before the node stops */
   stop: { stopping: true }

@@ -17,7 +17,8 @@ export function stateHandlers(node: RookeryNode): Pick<ControlHandlers, keyof St
   return {
     async 'state.peers'() {
       const peers = []
-      for (const { id } of await node.sessions.listAll()) {
+      // a session that only the disk holds has no values
+      for (const { id } of node.sessions.list()) {
         const session = await node.sessions.get(id)
         if (session === undefined) continue
         const { local, remote, state } = session.info()

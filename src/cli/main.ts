@@ -11,6 +11,7 @@ import { registerGroup } from './commands/group.ts'
 import { registerInbox } from './commands/inbox.ts'
 import { registerInit } from './commands/init.ts'
 import { registerMode } from './commands/mode.ts'
+import { registerOutbox } from './commands/outbox.ts'
 import { registerPoint } from './commands/point.ts'
 import { registerQueue } from './commands/queue.ts'
 import { registerSend } from './commands/send.ts'
@@ -114,6 +115,7 @@ Example:
     registerState,
     registerGroup,
     registerSend,
+    registerOutbox,
     registerInbox,
     registerSleepWake,
     registerMode,

@@ -50,15 +50,14 @@ const publicUrl = z
   .max(512)
   .refine((text) => !/[?#]/.test(text), { error: 'must hold no query and no fragment' })
 
+const agentDid = z.string().regex(/^did:key:z6Mk[1-9A-HJ-NP-Za-km-z]{40,60}$/, 'must be a did:key of an Ed25519 key')
+
 const approvalRule = z.strictObject({
   /** written into every task that it approves */
   name: z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'must be 1 to 32 characters of a-z, 0-9 and "-"'),
   /** a local agent; absent: all of them */
   agent: z.string().min(1).max(32).optional(),
-  from: z
-    .array(z.string().regex(/^did:key:z6Mk[1-9A-HJ-NP-Za-km-z]{40,60}$/, 'must be a did:key of an Ed25519 key'))
-    .min(1)
-    .max(256)
+  from: z.array(agentDid).min(1).max(256)
 })
 
 /**
@@ -148,6 +147,39 @@ export const configSchema = z.strictObject({
     .prefault({}),
   queue: z
     .strictObject({
+      messagesMax: z.int().min(1).max(1_000_000).default(500),
+      bytesMax: z
+        .int()
+        .min(1_024)
+        .max(16 * 2 ** 30)
+        .default(2 * 1_048_576),
+      messagesPerPeerMax: z.int().min(1).max(1_000_000).default(50),
+      ttlMax: duration({ minMs: SECOND, maxMs: 30 * DAY }).prefault('7d')
+    })
+    .transform(({ ttlMax, ...rest }) => ({ ...rest, ttlMaxMs: ttlMax }))
+    .prefault({}),
+  /** what our agents send with `rookery send --outbox`, until it is delivered or ends */
+  outbox: z
+    .strictObject({
+      messagesMax: z.int().min(1).max(100_000).default(1_000),
+      bytesMax: z
+        .int()
+        .min(1_024)
+        .max(16 * 2 ** 30)
+        .default(16 * 1_048_576),
+      messagesPerAudienceMax: z.int().min(1).max(100_000).default(200),
+      ttlMax: duration({ minMs: SECOND, maxMs: 6 * DAY }).prefault('6d'),
+      /** of how many of an audience's keepers a receipt is wanted while its host is away */
+      copies: z.int().min(1).max(4).default(2)
+    })
+    .transform(({ ttlMax, ...rest }) => ({ ...rest, ttlMaxMs: ttlMax }))
+    .prefault({}),
+  /** agents on other nodes, by DID, that hold sealed mail for ours while this host is away; published in their locators. Nobody unless it is said here */
+  keepers: z.array(agentDid).max(4).default([]),
+  /** for whom this node holds sealed mail, within bounds for each of them; for nobody unless it is said here */
+  keeper: z
+    .strictObject({
+      for: z.array(agentDid).max(256).default([]),
       messagesMax: z.int().min(1).max(1_000_000).default(500),
       bytesMax: z
         .int()

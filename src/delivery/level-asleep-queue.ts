@@ -29,6 +29,8 @@ export interface AsleepQueueInit {
   objectBytesMax?: number
   /** where records for an audience are kept: what an agent was first, when it has another EID now. Default: the audience */
   homeOf?: (audience: EidHex) => EidHex
+  /** its rows and those set aside; default: the queue of our own agents */
+  tables?: { rows: string; damaged: string }
   /** what leaves the store in the same batch as a record: the copy that its sender kept here */
   alsoRemove?: (record: Pick<QueueRecord, 'issuer' | 'audience' | 'objectId'>) => Removal
 }
@@ -81,8 +83,9 @@ export class LevelAsleepQueue implements DrainableQueue {
     this.#homeOf = init.homeOf ?? ((audience) => audience)
     this.#alsoRemove = init.alsoRemove ?? (() => ({ ops: [], done: () => {} }))
     this.#objectBytesMax = init.objectBytesMax ?? DEPOSIT_OBJECT_BYTES_MAX
-    this.#rows = components.store.table('asleep-queue', bytesCodec)
-    this.#damagedRows = components.store.table('asleep-damaged', bytesCodec)
+    const { rows, damaged } = init.tables ?? { rows: 'asleep-queue', damaged: 'asleep-damaged' }
+    this.#rows = components.store.table(rows, bytesCodec)
+    this.#damagedRows = components.store.table(damaged, bytesCodec)
   }
 
   /** Reads every record once: counts, names and damaged rows come from the disk, never from a stored counter. */
@@ -249,6 +252,15 @@ export class LevelAsleepQueue implements DrainableQueue {
     await this.#store.commit(removal.ops)
     removal.done()
     return true
+  }
+
+  /** The record of that name, without its bytes, once it is on disk. */
+  find(
+    audience: EidHex,
+    { issuer, objectId }: { issuer: EidHex; objectId: string }
+  ): (Omit<QueueRecord, 'object'> & { hash: string }) | undefined {
+    const entry = this.#shelves.get(this.#homeOf(checkedAudience(audience)))?.byName.get(`${issuer}/${objectId}`)
+    return entry?.stored === true ? { ...entry.facts, hash: entry.hash } : undefined
   }
 
   /** Puts rows that were set aside back where they can be read after all, as after a mended disk. @returns how many */

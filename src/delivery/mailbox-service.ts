@@ -10,6 +10,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Session } from '../sessions/session.ts'
 import type { AsleepQueue, QueueAnswer, QueueRecord } from './asleep-queue.ts'
+import type { KeeperStore } from './keeper-store.ts'
 import { mailboxChannelOf } from './mailbox-channel.ts'
 
 export interface MailboxServiceComponents {
@@ -23,6 +24,8 @@ export interface MailboxServiceComponents {
   rootOf?: (eidHex: EidHex) => EidHex
   /** whether an agent keeps messages at all; default: what its mode says */
   keeps?: (agent: LocalAgent) => boolean
+  /** holds mail for agents of other nodes that asked for it; absent: this node keeps for nobody */
+  keeper?: Pick<KeeperStore, 'keepsFor' | 'deposit'>
   /** called after the synced write: an agent that is awake by now is drained at once */
   onStored?: (agent: LocalAgent, record: QueueRecord) => void
 }
@@ -63,10 +66,12 @@ async function deposit(
     if (object.length > DEPOSIT_OBJECT_BYTES_MAX) return { code: 'too-large' }
     const audience = eidHex(decodeObject(object, { bytesMax: DEPOSIT_OBJECT_BYTES_MAX }).audience)
     const agent = components.agent(audience)
-    if (agent === undefined || !keeps(agent)) return { code: 'not-keeping' }
-    const answer = await queue.enqueue({ audience, principal, object })
+    const { keeper } = components
+    if (agent === undefined ? keeper?.keepsFor(audience) !== true : !keeps(agent)) return { code: 'not-keeping' }
+    const deposit = { audience, principal, object }
+    const answer = agent === undefined && keeper !== undefined ? await keeper.deposit(deposit) : await queue.enqueue(deposit)
     if (answer.status !== 'queued') return refusedBy(answer)
-    if (!answer.again) onStored?.(agent, answer.record)
+    if (agent !== undefined && !answer.again) onStored?.(agent, answer.record)
     return { record: answer.record }
   } catch (error) {
     if (error instanceof ProtocolError) return { code: 'invalid', reason: error.code }

@@ -110,6 +110,8 @@ export class Search {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
+    const { host } = this.#c
+    if (host.dht.table().length === 0 && host.peers().length === 0) throw noPeers() // before any work is done
     let difficulty = WORK_BITS_MIN
     for (let attempt = 1; ; attempt++) {
       const rejection = await this.#attempt(difficulty, signal)

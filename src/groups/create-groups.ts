@@ -1,4 +1,4 @@
-import { equals, toHex, utf8 } from '../../protocol/bytes.ts'
+import { equals, utf8 } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import type { Evidence } from '../../protocol/evidence/proof.ts'
@@ -17,8 +17,8 @@ import type { Inbound, Session, SessionManager } from '../sessions/session.ts'
 import type { Store } from '../store/store.ts'
 import { groupAmbiguous, groupsFull, groupUnknown, nameInvalid } from './group-errors.ts'
 import { type Connect, GROUP_CHANNEL } from './group-links.ts'
-import { GroupStore } from './group-store.ts'
-import { GROUPS_MAX, GROUPS_OF_OWNER_MAX, type Group, type Groups } from './groups.ts'
+import { GroupStore, groupKeyOf } from './group-store.ts'
+import { GROUPS_LEFT_MAX, GROUPS_MAX, GROUPS_OF_OWNER_MAX, type Group, type Groups } from './groups.ts'
 import { HeldGroup } from './held-group.ts'
 import type { ReadyRuns } from './ready-runs.ts'
 
@@ -60,6 +60,8 @@ class NodeGroups implements Groups {
   readonly #held = new Map<string, HeldGroup>()
   /** sessions that carry items now */
   readonly #open = new Set<Session>()
+  /** epoch at which a group was left, by home EID and gid; at most GROUPS_LEFT_MAX */
+  #left = new Map<string, number>()
   readonly #listeners = new Set<(group: Group) => void>()
   #stopped = false
 
@@ -70,6 +72,7 @@ class NodeGroups implements Groups {
   }
 
   async start(): Promise<void> {
+    this.#left = await this.#store.left()
     const stored = []
     for await (const one of this.#store.all()) stored.push(one)
     for (const { home, statement, startedMs } of stored) {
@@ -97,6 +100,7 @@ class NodeGroups implements Groups {
       startedMs,
       start,
       onOver: () => this.#held.delete(key),
+      onLeft: (group) => this.#leave(group),
       onFork: (evidence) => onFork?.(evidence)
     })
     this.#held.set(key, group)
@@ -105,6 +109,14 @@ class NodeGroups implements Groups {
     await group.begin()
     for (const listener of this.#listeners) listener(group)
     return group
+  }
+
+  async #leave({ agent, core }: HeldGroup): Promise<void> {
+    const forget = [...this.#left.keys()].slice(0, Math.max(0, this.#left.size + 1 - GROUPS_LEFT_MAX))
+    const { epoch } = core.statement
+    await this.#store.leave(homeOf(agent), core.gid, epoch, forget)
+    for (const key of forget) this.#left.delete(key)
+    this.#left.set(keyOf(agent, core.gid), epoch)
   }
 
   // ── for programs ──
@@ -269,7 +281,9 @@ class NodeGroups implements Groups {
       return
     }
     const { owner, name } = key.statement
-    if (key.dgk === undefined || memberSince(key.statement, local.eid) === undefined || equals(owner, local.eid)) return
+    const since = memberSince(key.statement, local.eid)
+    if (key.dgk === undefined || since === undefined || equals(owner, local.eid)) return
+    if (since <= (this.#left.get(keyOf(local, key.statement.gid)) ?? 0)) return
     const own = this.list(local) as HeldGroup[]
     const ofOwner = own.filter(({ core }) => equals(core.owner, owner)).length
     if (own.length >= GROUPS_MAX || ofOwner >= GROUPS_OF_OWNER_MAX) {
@@ -290,5 +304,5 @@ class NodeGroups implements Groups {
 }
 
 function keyOf(agent: LocalAgent, gid: Uint8Array): string {
-  return `${homeOf(agent)}:${toHex(gid)}`
+  return groupKeyOf(homeOf(agent), gid)
 }

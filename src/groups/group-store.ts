@@ -18,11 +18,13 @@ export class GroupStore {
   readonly #store: Store
   readonly #crypto: CryptoProvider
   readonly #table: Table<Row>
+  readonly #left: Table<number>
 
   constructor(store: Store, crypto: CryptoProvider) {
     this.#store = store
     this.#crypto = crypto
     this.#table = store.table('groups', cborCodec<Row>())
+    this.#left = store.table('groups-left', cborCodec<number>())
   }
 
   async *all(): AsyncGenerator<StoredGroup, void, undefined> {
@@ -33,14 +35,27 @@ export class GroupStore {
 
   /** Synced when it resolves. */
   async put({ home, statement, startedMs }: StoredGroup): Promise<void> {
-    await this.#store.commit([this.#table.put(keyOf(home, statement.gid), { s: statement.bytes, b: startedMs })])
+    await this.#store.commit([this.#table.put(groupKeyOf(home, statement.gid), { s: statement.bytes, b: startedMs })])
+  }
+
+  /** Groups that an agent left of its own will, by {@link groupKeyOf}, with their epoch then. */
+  async left(): Promise<Map<string, number>> {
+    const left = new Map<string, number>()
+    for await (const [key, epoch] of this.#left.entries()) left.set(key, epoch)
+    return left
+  }
+
+  /** @param forget - keys of groups that need not be known as left any more */
+  async leave(home: EidHex, gid: Uint8Array, epoch: number, forget: readonly string[]): Promise<void> {
+    const key = groupKeyOf(home, gid)
+    await this.#store.commit([this.#table.del(key), this.#left.put(key, epoch), ...forget.map((one) => this.#left.del(one))])
   }
 
   async delete(home: EidHex, gid: Uint8Array): Promise<void> {
-    await this.#store.commit([this.#table.del(keyOf(home, gid))])
+    await this.#store.commit([this.#table.del(groupKeyOf(home, gid))])
   }
 }
 
-function keyOf(home: EidHex, gid: Uint8Array): string {
+export function groupKeyOf(home: EidHex, gid: Uint8Array): string {
   return `${home}:${toHex(gid)}`
 }

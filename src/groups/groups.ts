@@ -1,11 +1,15 @@
 import type { Eid } from '../../protocol/identity/eid.ts'
 import type { EseValue, EseWrite } from '../../protocol/state/batch.ts'
 import type { LocalAgent } from '../identity/agent.ts'
+import type { SchemaOf } from '../state/standard-schema.ts'
+import type { TypedGroup } from './typed-group.ts'
 
 /** Groups that one agent holds; a further invitation is passed over. */
 export const GROUPS_MAX = 64
 /** Of these, by the invitation of one owner. */
 export const GROUPS_OF_OWNER_MAX = 16
+/** Groups that our agents left, and that stay left until they are invited anew; the oldest is forgotten. */
+export const GROUPS_LEFT_MAX = 1_024
 /** Changes that wait for a slow reader; above it they give way to one `missed`. */
 export const CHANGES_WAITING_MAX = 1_024
 
@@ -77,6 +81,8 @@ export interface Group {
   state(of?: Eid): Map<string, EseValue>
   /** What every member says under a key, by DID. */
   everyones(key: string): Map<string, EseValue>
+  /** The same with values checked by a Standard Schema: one for every key, or one a key. */
+  as<const S extends SchemaOf>(schema: S): TypedGroup<S>
   /** From now on, until the signal fires, the loop is left or the group ends. */
   changes(options?: { signal?: AbortSignal }): AsyncIterableIterator<GroupChange>
   /**
@@ -88,7 +94,7 @@ export interface Group {
   remove(member: Eid): Promise<void>
   /** Another key, as happens hourly. @throws RookeryError `GROUP_NOT_OWNER` */
   rekey(): Promise<void>
-  /** Lets go of all of it; what others hold of this agent stays until the owner removes it. The owner cannot. @throws RookeryError `GROUP_OWNER_STAYS` */
+  /** Lets go of all of it, until the owner removes and invites this agent anew; what others hold of this agent stays until the owner removes it. The owner cannot. @throws RookeryError `GROUP_OWNER_STAYS` */
   leave(): Promise<void>
   /** Equal at members that hold the same. */
   hash(): string

@@ -50,7 +50,7 @@ export async function createSessionManager(
   init: SessionManagerInit = {}
 ): Promise<RunningSessionManager> {
   const { store, crypto, random, eseKeys } = components
-  const eses = await EseStore.open({ store, crypto, keys: eseKeys ?? memoryKeySlots(random) })
+  const eses = await EseStore.open({ store, crypto, keys: eseKeys ?? memoryKeySlots(random) }, { mirrorsBytesMax: init.mirrorsBytesMax })
   const manager = new Sessions(components, init, eses)
   await manager.start()
   return manager

@@ -90,6 +90,8 @@ export interface SessionManagerInit {
   parkedMaxMs?: number
   /** unacknowledged for so long, what a session holds is returned as "outcome unknown". Default 7 days */
   unackedMaxMs?: number
+  /** values that all mirrors of peers' ESEs hold together; default 256 MiB */
+  mirrorsBytesMax?: number
   /** the longest pause between two attempts to take a session up again; default 60 s */
   reconnectMsMax?: number
 }

@@ -6,6 +6,7 @@ import {
   ADDR,
   ADDR_BYTES_MAX,
   LOCATOR_ADDRS_MAX,
+  LOCATOR_KEEPERS_MAX,
   LOCATOR_TTL_SEC,
   type Locator,
   type LocatorRecord,
@@ -42,6 +43,8 @@ export interface LocatorsComponents {
   logger: Logger
   /** the agents of this node, as they are at the moment of asking */
   agents: (eidHex: EidHex) => LocalAgent | undefined
+  /** who holds mail for an agent of ours while this host is away; default: nobody */
+  keepers?: (agent: LocalAgent) => readonly Eid[]
   /** who an EID of ours, or one that a session showed us, gave way to */
   successor?: (eid: Eid) => Eid | undefined
   /** hears of the locators that look-ups bring, and of two that contradict each other */
@@ -187,28 +190,37 @@ class NodeLocators implements Locators {
   #localView(agent: LocalAgent): LocatorView {
     const own = this.#own.get(agent.eidHex)
     const { window, mode } = agent.reachability
+    const keepers = this.#keepers(agent)
     return {
       did: agent.did,
       address: { peer: this.#c.host.peer, addrs: this.#addrs() },
       mailboxKey: agent.mailboxKey,
       mode,
       ...(window === undefined ? {} : { window }),
+      ...(keepers.length === 0 ? {} : { keepers: keepers.map(eidToDid) }),
       gen: own?.payload.gen ?? 0,
       expiresAtMs: own === undefined ? this.#c.clock.nowMs() + LOCATOR_TTL_SEC * 1_000 : recordExpiresAtMs(own)
     }
   }
 
   #view(record: LocatorRecord): LocatorView {
-    const { eid, peer, addrs, mbox, mode, window, gen } = record.payload
+    const { eid, peer, addrs, mbox, mode, window, keepers, gen } = record.payload
     return {
       did: eidToDid(eid),
       address: { peer, addrs: reachableAddrs(addrs, this.#network) },
       mailboxKey: mbox,
       mode,
       ...(window === undefined ? {} : { window }),
+      ...(keepers.length === 0 ? {} : { keepers: keepers.map(eidToDid) }),
       gen,
       expiresAtMs: recordExpiresAtMs(record)
     }
+  }
+
+  /** Those of its owner's wish, as many as a record takes; never itself. */
+  #keepers(agent: LocalAgent): Eid[] {
+    const wished = this.#c.keepers?.(agent) ?? []
+    return wished.filter((one) => eidHex(one) !== agent.eidHex).slice(0, LOCATOR_KEEPERS_MAX)
   }
 
   /** At most eight that fit into the record and that this network dials. */
@@ -232,7 +244,7 @@ class NodeLocators implements Locators {
         mbox: agent.mailboxKey,
         mode,
         ...(window === undefined ? {} : { window }),
-        keepers: [],
+        keepers: this.#keepers(agent),
         gen,
         ts,
         exp: ts + LOCATOR_TTL_SEC
@@ -322,6 +334,7 @@ class NodeLocators implements Locators {
       mode === agent.reachability.mode &&
       JSON.stringify(window) === JSON.stringify(agent.reachability.window) &&
       addrs.join() === this.#addrs().join() &&
+      record.payload.keepers.map(eidHex).join() === this.#keepers(agent).map(eidHex).join() &&
       mbox.every((byte, i) => byte === agent.mailboxKey[i])
     )
   }

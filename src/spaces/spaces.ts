@@ -218,6 +218,8 @@ export interface LocatorView {
   mailboxKey: Uint8Array
   mode: ReachabilityMode
   window?: { periodSec: number; openSec: number; offsetSec: number }
+  /** DIDs of agents on other nodes that hold mail for it while its host is away; absent: none */
+  keepers?: string[]
   gen: number
   expiresAtMs: number
 }

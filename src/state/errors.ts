@@ -29,9 +29,13 @@ export function gone(reason: string): RookeryError {
 }
 
 export function lost(side: 'own' | 'peer'): RookeryError {
-  return stateError('ESE_LOST', 'this node came back without the values of this state and waits for the peer to send them', {
-    remedy: side === 'own' ? 'wait until `status` is "current", or write it whole with `replace`' : 'wait until `status` is "current"'
-  })
+  return stateError(
+    'ESE_LOST',
+    'the values of this state are not here: the node came back without them, or had no room; the peer sends them again',
+    {
+      remedy: side === 'own' ? 'wait until `status` is "current", or write it whole with `replace`' : 'wait until `status` is "current"'
+    }
+  )
 }
 
 /** What the pure map refuses, as a caller is told. */

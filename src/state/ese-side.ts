@@ -23,13 +23,15 @@ export interface EseSideInit {
 export class EseSide {
   readonly name: 'own' | 'peer'
   readonly #init: EseSideInit
-  readonly #watches = new Set<Watch>()
   #eid: Eid
   #seed: Uint8Array | undefined
-  #replica: EseReplica
-  #id: Uint8Array
-  #sealers = new Map<EseUse, EseSealer>()
-  #openers = new Map<EseUse, EseOpener>()
+  // Made at first use: most sessions of a node never touch their ESEs.
+  #watches: Set<Watch> | undefined
+  #replica: EseReplica | undefined
+  #id: Uint8Array | undefined
+  #sealers: Map<EseUse, EseSealer> | undefined
+  #openers: Map<EseUse, EseOpener> | undefined
+  #startStatus: EseStatus
   #goneReason = 'no key'
 
   /** @param seed - the owner's to overwrite; undefined: its key was destroyed, nothing can be written or read */
@@ -42,9 +44,7 @@ export class EseSide {
     this.name = name
     this.#eid = eid
     this.#seed = seed
-    this.#id = eseId(init.crypto, init.sid, eid)
-    this.#replica = new EseReplica(init.crypto, { bounds: init.bounds, status })
-    if (seed === undefined) this.#replica.erase()
+    this.#startStatus = seed === undefined ? 'gone' : status
   }
 
   get eid(): Eid {
@@ -52,35 +52,48 @@ export class EseSide {
   }
 
   get id(): Uint8Array {
+    this.#id ??= eseId(this.#init.crypto, this.#init.sid, this.#eid)
     return this.#id
   }
 
   get replica(): EseReplica {
+    if (this.#replica === undefined) {
+      const { crypto, bounds } = this.#init
+      this.#replica = new EseReplica(crypto, { bounds, status: this.#startStatus === 'lost' ? 'lost' : 'current' })
+      if (this.#startStatus === 'gone') this.#replica.erase()
+    }
     return this.#replica
   }
 
   get status(): EseStatus {
-    return this.#replica.status
+    return this.#replica?.status ?? this.#startStatus
+  }
+
+  /** Holds a value; asks without making anything. */
+  get holdsValues(): boolean {
+    return this.#replica !== undefined && this.#replica.map.size > 0
   }
 
   // ── sealing ──
 
   /** What seals our items of this ESE: under a run that is new in every process, and after every fault. */
   sealer(use: EseUse): EseSealer {
+    this.#sealers ??= new Map()
     let sealer = this.#sealers.get(use)
     if (sealer === undefined) {
       const { crypto, random } = this.#init
-      sealer = new EseSealer(crypto, this.#secret(), { id: this.#id, run: random.bytes(16), use })
+      sealer = new EseSealer(crypto, this.#secret(), { id: this.id, run: random.bytes(16), use })
       this.#sealers.set(use, sealer)
     }
     return sealer
   }
 
   newRun(use: EseUse): void {
-    this.#sealers.delete(use)
+    this.#sealers?.delete(use)
   }
 
   opener(use: EseUse): EseOpener {
+    this.#openers ??= new Map()
     let opener = this.#openers.get(use)
     if (opener === undefined) {
       opener = new EseOpener(this.#init.crypto, this.#secret(), use)
@@ -97,16 +110,20 @@ export class EseSide {
   // ── changes ──
 
   changed(delta: EseDelta): void {
-    this.#init.onBytes(this.#replica.map.bytes)
-    for (const watch of this.#watches) {
+    this.#init.onBytes(this.#bytes)
+    for (const watch of this.#watches ?? []) {
       if (delta.cleared) watch.reset()
       else watch.changed(delta.keys)
     }
   }
 
+  get #bytes(): number {
+    return this.#replica?.map.bytes ?? 0
+  }
+
   statusChanged(): void {
-    this.#init.onBytes(this.#replica.map.bytes)
-    for (const watch of this.#watches) {
+    this.#init.onBytes(this.#bytes)
+    for (const watch of this.#watches ?? []) {
       watch.status(this.status)
       if (this.status === 'current') watch.reset()
     }
@@ -115,7 +132,8 @@ export class EseSide {
   /** Overwrites values, seed and keys, at once. */
   erase(reason: string): void {
     this.#goneReason = reason
-    this.#replica.erase()
+    this.#replica?.erase()
+    this.#startStatus = 'gone'
     this.#forget()
     this.statusChanged()
   }
@@ -125,15 +143,16 @@ export class EseSide {
     this.erase('rotated')
     this.#eid = eid
     this.#seed = seed
-    this.#id = eseId(this.#init.crypto, this.#init.sid, eid)
-    this.#replica = new EseReplica(this.#init.crypto, { bounds: this.#init.bounds })
+    this.#id = undefined
+    this.#replica = undefined
+    this.#startStatus = 'current'
     this.#goneReason = 'rotated'
   }
 
   #forget(): void {
-    for (const opener of this.#openers.values()) opener.forget()
-    this.#openers.clear()
-    this.#sealers.clear()
+    for (const opener of this.#openers?.values() ?? []) opener.forget()
+    this.#openers = undefined
+    this.#sealers = undefined
     this.#seed?.fill(0)
     this.#seed = undefined
   }
@@ -148,17 +167,19 @@ export class EseSide {
 
   get(key: string): EseValue | undefined {
     this.checkReadable()
-    return this.#replica.map.get(key)
+    return this.#replica?.map.get(key)
   }
 
   hash(): string {
     this.checkReadable()
-    return toHex(this.#replica.map.hash())
+    return toHex(this.replica.map.hash())
   }
 
   /** @throws RookeryError `ESE_WATCHERS_MAX` */
   watch(keys: readonly string[] | undefined): { watch: Watch; stop: () => void } {
-    if (this.#watches.size >= WATCHERS_MAX) {
+    this.#watches ??= new Set()
+    const watches = this.#watches
+    if (watches.size >= WATCHERS_MAX) {
       throw new RookeryError('ESE_WATCHERS_MAX', `${WATCHERS_MAX} watch this state already`, {
         kind: 'unavailable',
         field: 'watchers',
@@ -168,13 +189,13 @@ export class EseSide {
     }
     const wanted = keys === undefined ? undefined : new Set(keys)
     const watch = new Watch(wanted === undefined ? undefined : (key) => wanted.has(key))
-    this.#watches.add(watch)
-    return { watch, stop: () => this.#watches.delete(watch) }
+    watches.add(watch)
+    return { watch, stop: () => watches.delete(watch) }
   }
 
   /** The session is over: watchers are told the rest, and end. */
   endWatches(): void {
-    for (const watch of this.#watches) watch.end()
-    this.#watches.clear()
+    for (const watch of this.#watches ?? []) watch.end()
+    this.#watches?.clear()
   }
 }

@@ -5,6 +5,9 @@ import { ESE_ID_BYTES, eseId, eseSeed, nextEseSeed } from '../../protocol/state/
 import type { Store, Table, WriteOp } from '../store/store.ts'
 import type { KeySlots } from './key-slots.ts'
 
+/** What all mirrors of a node hold together; beyond it a mirror lets go of its values and waits for the next exchange. */
+export const MIRRORS_BYTES_MAX = 256 * 1_048_576
+
 const ROW_VERSION = 1
 const SEED_BYTES = 32
 const NONCE = new Uint8Array(12)
@@ -60,16 +63,22 @@ export class EseStore {
   readonly #crypto: CryptoProvider
   readonly #keys: KeySlots
   readonly #rows: Table<EseRow>
+  readonly #mirrorsBytesMax: number
+  #mirrored = 0
 
-  private constructor(components: { store: Store; crypto: CryptoProvider; keys: KeySlots }) {
+  private constructor(components: { store: Store; crypto: CryptoProvider; keys: KeySlots }, mirrorsBytesMax: number) {
+    this.#mirrorsBytesMax = mirrorsBytesMax
     this.#crypto = components.crypto
     this.#keys = components.keys
     this.#rows = components.store.table('session-ese', rowCodec)
   }
 
   /** Destroys the keys that nothing refers to: those of pairs whose end a crash cut short. */
-  static async open(components: { store: Store; crypto: CryptoProvider; keys: KeySlots }): Promise<EseStore> {
-    const one = new EseStore(components)
+  static async open(
+    components: { store: Store; crypto: CryptoProvider; keys: KeySlots },
+    { mirrorsBytesMax = MIRRORS_BYTES_MAX }: { mirrorsBytesMax?: number | undefined } = {}
+  ): Promise<EseStore> {
+    const one = new EseStore(components, mirrorsBytesMax)
     const used = new Set<number>()
     for await (const [, { slot }] of one.#rows.entries()) used.add(slot)
     components.keys.sweep(used)
@@ -115,6 +124,16 @@ export class EseStore {
     const sealed = new Uint8Array(this.#crypto.aead.seal(key, NONCE, sid, plain))
     wipe(key, plain)
     return { slot, ...rest, sealed }
+  }
+
+  /** A mirror holds so many bytes more, or less. */
+  mirrored(bytes: number): void {
+    this.#mirrored += bytes
+  }
+
+  /** All mirrors together hold more than they may. */
+  get isFull(): boolean {
+    return this.#mirrored > this.#mirrorsBytesMax
   }
 
   put(sid: Uint8Array, row: EseRow): WriteOp {

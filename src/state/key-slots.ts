@@ -6,8 +6,9 @@ import type { Random } from '../platform/random.ts'
 export const ESE_KEYS_FILE = 'ese-keys'
 
 const KEY_BYTES = 32
-/** Keys that are made at once, with one sync. */
-const GROWTH = 256
+/** Keys that are made at once, with one sync: as many as there are, within these. */
+const GROWTH_MIN = 16
+const GROWTH_MAX = 256
 /** Keys in all: two for each session on disk, and room for those that are being replaced. */
 export const KEY_SLOTS_MAX = 262_144
 
@@ -84,11 +85,12 @@ class Slots implements KeySlots {
   #grow(): void {
     const { size } = this.#cells
     if (size >= KEY_SLOTS_MAX) throw new RangeError(`more than ${KEY_SLOTS_MAX} keys of ESEs`)
-    const keys = this.#random.bytes(GROWTH * KEY_BYTES)
+    const count = Math.min(GROWTH_MAX, Math.max(GROWTH_MIN, size))
+    const keys = this.#random.bytes(count * KEY_BYTES)
     this.#cells.write(size, keys)
     this.#cells.sync()
     wipe(keys)
-    for (let i = 0; i < GROWTH; i++) this.#free.push(size + i)
+    for (let i = 0; i < count; i++) this.#free.push(size + i)
   }
 }
 

@@ -84,7 +84,7 @@ export class SessionEse {
 
   /** Letting go of memory would lose something. */
   get holdsValues(): boolean {
-    return this.own.replica.map.size > 0 || this.peer.replica.map.size > 0
+    return this.own.holdsValues || this.peer.holdsValues
   }
 
   /** What a new session's first write on disk takes along. */
@@ -98,8 +98,9 @@ export class SessionEse {
   }
 
   #count(flow: Flow, bytes: number): void {
-    const { contract } = this.#init
+    const { contract, store } = this.#init
     const more = bytes - this.#held[flow]
+    if (flow === 'received') store?.mirrored(more)
     if (more > 0) contract?.hold(flow, 'eseBytes', more)
     else contract?.release(flow, 'eseBytes', -more)
     this.#held[flow] = bytes
@@ -216,6 +217,7 @@ export class SessionEse {
       if (delta === undefined) return
       if (wasLost) peer.statusChanged()
       peer.changed(delta)
+      this.#keepToRoom()
     } catch (error) {
       if (error instanceof ProtocolError && error.code === 'SEQUENCE') {
         // a batch is missing: this side went back to an older disk, or the writer's failed on its way there
@@ -228,6 +230,15 @@ export class SessionEse {
     }
   }
 
+  /** What peers make this node hold is bounded over all sessions. */
+  #keepToRoom(): void {
+    const { store, log } = this.#init
+    if (store?.isFull !== true || this.peer.status !== 'current') return
+    log.warn({ bytes: this.peer.replica.map.bytes }, 'there is no room for the mirror of this session')
+    this.peer.replica.lose()
+    this.peer.statusChanged()
+  }
+
   #applyView(side: EseSide, plaintext: Uint8Array): void {
     if (side === this.own && side.status !== 'lost') return // it was asked for before it was known again
     let done: 'restored' | 'none' | undefined
@@ -237,6 +248,7 @@ export class SessionEse {
       throw limitOf(error, this.#init.contract)
     }
     if (done === 'restored') side.statusChanged()
+    if (side === this.peer) this.#keepToRoom()
     if (done !== 'none' || side !== this.own) return
     // both sides lost it: it begins anew, and the peer hears of it
     this.#write([], { clear: true }).catch((error: unknown) => this.#init.log.debug({ err: error }, 'an empty state could not be told'))

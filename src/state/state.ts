@@ -99,7 +99,7 @@ export class State {
     this.ese.checkScopes()
     const { side } = this
     const { watch, stop } = side.watch(keys)
-    return (async function* () {
+    const loop: AsyncGenerator<StateEvent<EseValue>, void, undefined> = (async function* () {
       try {
         for (;;) {
           const told = await watch.next(signal)
@@ -116,6 +116,12 @@ export class State {
         stop()
       }
     })()
+    const end = loop.return.bind(loop)
+    loop.return = (value) => {
+      stop() // also where nothing was asked for yet
+      return end(value)
+    }
+    return loop
   }
 
   /** The same, with values checked by a Standard Schema (zod, valibot …): one for every key, or one a key. */

@@ -150,6 +150,8 @@ describe('a running node', () => {
     expect(set.json()).toMatchObject({ mode: 'hourly_wake', window: { periodSec: 7_200, openSec: 300, offsetSec: 600 } })
     const shown = await rookery('mode', '--data', node.dataDir)
     expect(shown.stdout).toMatch(/fred +hourly_wake +PeriodicallyAvailable +asleep.* 5 min in every 2 h, from second 600 on +on +0/)
+    const resolved = await rookery('resolve', set.json<{ did: string }>().did, '--data', node.dataDir)
+    expect(resolved.stdout).toMatch(/mode {2}hourly_wake: 5 min in every 2 h, from second 600 on; (open now|opens in \d+ (s|min|h))/)
     const wrong = await on('mode', 'set', 'hourly', '--agent', 'fred')
     expect(wrong.code).toBe(2)
     expect(wrong.error()).toMatchObject({ code: 'USAGE', message: expect.stringContaining('hourly_wake') })

@@ -363,11 +363,18 @@ describe('over loopback, as on Windows [IX-05]', () => {
 
 describe('the methods', () => {
   it('have no call that returns the bytes of a queued object [OD-50]', () => {
-    const keys = Object.keys(CONTROL_PARAMS).filter((method) => method.startsWith('queue'))
-    expect(keys).toEqual(['queue.list'])
-    const text = readFileSync(join(import.meta.dirname, '../../src/api/methods.ts'), 'utf8')
-    const entry = /export interface QueueEntry \{([^}]*)\}/.exec(text)?.[1] ?? ''
-    expect(entry).toContain('bytes: number')
-    expect(entry).not.toMatch(/Uint8Array|object:|payload|base64/)
+    const methods = Object.keys(CONTROL_PARAMS).filter((method) => method.startsWith('queue'))
+    expect(methods).toEqual(['queue.list', 'queue.show', 'queue.drop', 'queue.retry', 'queue.export'])
+    const source = (path: string) => readFileSync(join(import.meta.dirname, '../../src', path), 'utf8')
+    const members = (path: string, name: string) => new RegExp(`export interface ${name} \\{([^}]*)\\}`).exec(source(path))?.[1] ?? ''
+    // An export goes into a file of the owner's directory; the answer says where and how much.
+    for (const answer of [
+      members('api/methods.ts', 'QueueEntry'),
+      members('delivery/queue-files.ts', 'QueueRecordView'),
+      members('delivery/queue-files.ts', 'QueueExport')
+    ]) {
+      expect(answer).toContain('bytes: number')
+      expect(answer).not.toMatch(/Uint8Array|object:|payload|base64/)
+    }
   })
 })

@@ -211,6 +211,18 @@ describe('the queue from the owner’s side', () => {
     expect((await call('inbox.show', { id: stranger })).todo).toMatchObject({ state: 'auth-required', approval: 'needed' })
   })
 
+  it('[OD-49] shows how far a wake has come', async () => {
+    await call('agent.add', { name: 'slow' })
+    await call('sleep', { agent: 'slow' })
+    for (let i = 0; i < 50; i++) {
+      expect(await call('send', { agent: 'alice', to: 'slow', text: 'x', messageId: `p-${i}` })).toMatchObject({ outcome: 'queued' })
+    }
+    const progress: string[] = []
+    const { drain } = await callControl(dir.path, 'wake', { agent: 'slow' }, { onProgress: (text) => progress.push(text) })
+    expect(drain.accepted).toBe(50)
+    expect(progress).toContain('handing over what waited: 50 of 50')
+  })
+
   it('[F065] tells in status whether the disk takes writes and how much is free and kept', async () => {
     const { store, queueDamaged } = await call('status', {})
     expect(store).toEqual({ state: 'ok', freeBytes: expect.any(Number), reserveBytes: expect.any(Number) })

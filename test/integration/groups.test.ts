@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { toHex } from '../../protocol/bytes.ts'
+import { FLAG, hasFlag } from '../../protocol/session/flags.ts'
 import type { Group } from '../../src/groups/groups.ts'
 import type { DurableSession } from '../../src/sessions/durable-session.ts'
 import { type GroupNode, GroupNodes, groupAt, memoryStore, until } from '../support/group-nodes.ts'
@@ -104,6 +105,7 @@ describe('groups over real sessions', () => {
     await member.set('k', 1)
     await until([own, member], () => isSame([own, member]))
     const session = (await first.sessions.get(first.sessions.list()[0]?.id ?? '')) as DurableSession
+    expect(hasFlag(session.record.flags, FLAG.GROUP)).toBe(true)
     expect(first.ready.told(session)).toEqual([]) // it opened before there was a group
     const happened = (kind: string) => new Promise<void>((resolve) => session.onEvent((event) => void (event.kind === kind && resolve())))
     const [lost, resumed] = [happened('disconnected'), happened('resumed')]
@@ -116,5 +118,32 @@ describe('groups over real sessions', () => {
     expect(member.get('k', first.agent.eid)).toBe(3)
     const told = first.ready.told(session)
     expect(told.map(({ gid, writer, n }) => [toHex(gid), toHex(writer), n >= 2n])).toEqual([[own.id, second.agent.eidHex, true]])
+  }, 30_000)
+
+  it('a member that left stays away, until the owner invites it anew', async () => {
+    const [own, member] = (await board(2)) as [Group, Group]
+    const [first, second] = world.nodes as [GroupNode, GroupNode]
+    await member.leave()
+    await expect(member.set('k', 1)).rejects.toMatchObject({ code: 'GROUP_OVER' })
+    await own.rekey() // offers it the next key, which it does not take
+    await own.set('k', 1)
+    const session = await second.sessions.get(second.sessions.list()[0]?.id ?? '')
+    await session?.details() // a ping behind what was sent
+    expect(second.groups.list()).toEqual([])
+    await own.remove(second.agent.eid)
+    await own.invite(second.agent.eid)
+    const again = await groupAt(second, 'board')
+    await until([again], () => again.get('k', first.agent.eid) === 1)
+  }, 30_000)
+
+  it('[G-48] READY of an EXCLUSIVE session names no group', async () => {
+    for (const byte of [0x70, 0x71]) {
+      const host = await startHost()
+      await world.add(host, addressOf(host), agentOf(byte))
+    }
+    const [first, second] = world.nodes as [GroupNode, GroupNode]
+    const session = await first.sessions.open(first.agent, second.agent.eid, addressOf(second.host), { exclusive: true })
+    const { flags } = (session as DurableSession).record
+    expect([hasFlag(flags, FLAG.EXCLUSIVE), hasFlag(flags, FLAG.GROUP)]).toEqual([true, false])
   }, 30_000)
 })

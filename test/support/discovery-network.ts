@@ -93,10 +93,12 @@ export async function startNetwork({ nodes, k, overrides = () => ({}) }: TestNet
   const bootstrap = [`${first.node.host.addresses()[0]}/p2p/${first.node.peer}`]
   const others = await Promise.all(Array.from({ length: nodes - 1 }, (_, i) => start(i + 1, bootstrap, k, overrides(i + 1))))
   const all = [first, ...others]
-  for (const { node } of all) {
-    while (node.host.dht.routingTableSize() === 0) await systemClock.sleep(5)
-    await node.host.dht.closestPeers(nodeCrypto.sha256(new TextEncoder().encode(node.peer)))
-  }
+  await Promise.all(
+    all.map(async ({ node }) => {
+      while (node.host.dht.routingTableSize() === 0) await systemClock.sleep(5)
+      await node.host.dht.closestPeers(nodeCrypto.sha256(new TextEncoder().encode(node.peer)))
+    })
+  )
   return all
 }
 

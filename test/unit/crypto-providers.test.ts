@@ -222,6 +222,11 @@ describe.each(providers)('$name', ({ crypto }) => {
     expect(await crypto.hpke.open({ ...good, ct: ct.subarray(1) })).toBeUndefined()
     expect(await crypto.hpke.open({ ...good, ct: new Uint8Array(0) })).toBeUndefined()
   })
+
+  it('[D-06] seals to no key of low order', async () => {
+    const low = { recipient: new Uint8Array(32), ephemeralSecret: filled(3, 32), info: HPKE.info, aad: utf8('aad'), plaintext: utf8('x') }
+    await expect(crypto.hpke.seal(low)).rejects.toMatchObject({ name: 'ProtocolError', code: 'KEY_INVALID', field: 'recipient' })
+  })
 })
 
 describe('noble and node:crypto', () => {

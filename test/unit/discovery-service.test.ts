@@ -4,7 +4,8 @@ import { describe, expect, it } from 'vitest'
 import { concat } from '../../protocol/bytes.ts'
 import { encodeCriteria } from '../../protocol/discovery/criteria.ts'
 import { buildRequest, DISCOVERY_PROTOCOL, withHops, withNonce } from '../../protocol/discovery/request.ts'
-import { decodeResponseHead } from '../../protocol/discovery/response.ts'
+import { decodeResponseHead, encodeRejection, encodeResponse } from '../../protocol/discovery/response.ts'
+import { ITEM_BYTES } from '../../protocol/discovery/sealed-item.ts'
 import { nonceBytes, requestSeed } from '../../protocol/discovery/work.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import type { DiscoveryComponents } from '../../src/discovery/components.ts'
@@ -109,7 +110,7 @@ describe('a node that is asked', () => {
     expect(served.service.stats()).toMatchObject({ served: 1, queued: 0, remembered: 1, refused: { replayed: 1 } })
   })
 
-  it('[AD-02] answers too little work, and a wrong clock, with what it asks for, at most once a second a connection', async () => {
+  it('[AD-02] [D-04] [D-05] answers too little work, and a wrong clock, with what it asks for, at most once a second a connection', async () => {
     const served = await serve()
     const lacking = solved(START_MS)
     lacking[119] = 1 ^ (lacking[119] as number)
@@ -184,6 +185,46 @@ describe('a node that is asked', () => {
     waiting.resolve()
     await first
     expect(served.service.stats()).toMatchObject({ difficulty: 16, queued: 0 })
+  })
+
+  /** A node that delivers to one registrar, which does what the test says. */
+  async function relaying(registrar: (stream: ByteStream) => Promise<void>) {
+    const registrars: { peer: string; addrs: string[] }[] = []
+    const served = await serve({}, { registry: { registrars: async () => registrars, held: async () => ({ status: 'ok', records: [] }) } })
+    const host = served.network.add('registrar')
+    registrars.push({ peer: host.peer, addrs: [] })
+    const headers: Uint8Array[] = []
+    await host.handle(DISCOVERY_PROTOCOL, async (stream) => {
+      headers.push(await stream.read(120))
+      await registrar(stream)
+    })
+    return { ...served, headers }
+  }
+
+  it('[G-34] passes back 32 items and one REJ of whatever the next hop sends, whole items only, and lowers the hops', async () => {
+    const item = new Uint8Array(ITEM_BYTES).fill(5)
+    const served = await relaying(async (stream) => {
+      for (let i = 0; i < 3; i++) await stream.write(encodeRejection({ difficulty: 20, reason: 'work' }))
+      for (let i = 0; i < 5; i++) await stream.write(encodeResponse(Array.from({ length: 10 }, () => item)))
+      await stream.closeWrite()
+    })
+    const request = solved(START_MS, { hops: 2 })
+    const answer = (await send(served, request)) as Uint8Array
+    expect(answer.length).toBe(4 + 32 * (4 + ITEM_BYTES))
+    expect(decodeResponseHead(answer.subarray(0, 4))).toEqual({ type: 'rej', difficulty: 20, reason: 'work' })
+    expect(decodeResponseHead(answer.subarray(4, 8))).toEqual({ type: 'res', count: 1 })
+    expect(served.headers).toEqual([withHops(request.subarray(0, 120), 1)])
+    expect(served.service.stats()).toMatchObject({ queued: 0, served: 1 })
+  })
+
+  it('[G-33] keeps the pair of streams for fifteen seconds and not longer', async () => {
+    const served = await relaying((stream) => stream.closed)
+    const answer = send(served, solved(START_MS, { hops: 2 }))
+    while (served.headers.length === 0) await new Promise((resolve) => setImmediate(resolve))
+    expect(served.service.stats().queued).toBe(1)
+    served.clock.advance(15_000)
+    await answer
+    expect(served.service.stats().queued).toBe(0)
   })
 
   it('[AD-03] is left by 100,000 bad requests as they found it: heap, maps, log', { timeout: 120_000 }, async () => {

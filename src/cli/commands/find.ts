@@ -7,6 +7,7 @@ import { counted, type Output } from '../output.ts'
 import { durationMs, integer, list } from '../values.ts'
 import { MEMBER_HEAD, memberRow, trustText } from './find-text.ts'
 import { watchFind } from './find-watch.ts'
+import { availability } from './mode.ts'
 
 const WATCH_MS = 5_000
 
@@ -68,7 +69,9 @@ Example:
         const { out } = invocation
         const locator = await invocation.call('resolve', { did })
         out.result(locator, () => {
-          out.line(`${out.paint.bold(locator.did)}\nmode  ${locator.mode}\npeer  ${locator.address.peer}`)
+          out.line(
+            `${out.paint.bold(locator.did)}\nmode  ${locator.mode}${availability(locator, Date.now())}\npeer  ${locator.address.peer}`
+          )
           for (const address of locator.address.addrs) out.line(`      ${address}`)
         })
       })

@@ -1,6 +1,6 @@
 import { Argument, Option } from 'commander'
 import { MODE_NAMES, MODE_WORDS, modeOf, type ReachabilityMode } from '../../../protocol/delivery/modes.ts'
-import { WAKE_OPEN_DEFAULT_SEC, WAKE_PERIOD_DEFAULT_SEC } from '../../../protocol/delivery/reachability.ts'
+import { isOpen, nextOpeningMs, WAKE_OPEN_DEFAULT_SEC, WAKE_PERIOD_DEFAULT_SEC } from '../../../protocol/delivery/reachability.ts'
 import type { AgentView, ControlParams } from '../../api/methods.ts'
 import type { RegisterCommand } from '../context.ts'
 import { age, type Output } from '../output.ts'
@@ -76,6 +76,13 @@ function row(agent: AgentView): string[] {
   const wait = retryAfterSec === undefined ? '' : `, for ${age(retryAfterSec * 1_000)}`
   const keeps = agent.mode === 'sleep' || agent.mode === 'hourly_wake' ? (agent.queueing ?? 'on') : 'never'
   return [agent.name, agent.mode, MODE_NAMES[agent.mode], `${now}${wait}`, windowText(agent), keeps, String(agent.attached)]
+}
+
+/** What a mode and a published window say about now; nothing for modes that do not tell. */
+export function availability({ mode, window }: Pick<AgentView, 'mode' | 'window'>, nowMs: number): string {
+  if (mode !== 'hourly_wake' || window === undefined) return ''
+  const now = isOpen(window, nowMs) ? 'open now' : `opens in ${age(nextOpeningMs(window, nowMs) - nowMs)}`
+  return `: ${windowText({ window })}; ${now}`
 }
 
 export function windowText({ window, untilMs }: Pick<AgentView, 'window' | 'untilMs'>): string {

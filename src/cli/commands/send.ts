@@ -25,6 +25,8 @@ interface SendOptions {
   file?: string[]
   messageId?: string
   wait?: number
+  outbox?: boolean
+  ttl?: number
 }
 
 export const registerSend: RegisterCommand = (program, run) => {
@@ -36,6 +38,8 @@ export const registerSend: RegisterCommand = (program, run) => {
     .option('-f, --file <path>', 'a file part; may be given several times', (path: string, all: string[] = []) => [...all, path])
     .option('--message-id <id>', 'repeat with the same id after a lost answer: nothing runs twice')
     .option('--wait <duration>', 'how long to wait for the task to end; 0s returns once it is accepted', durationMs)
+    .option('--outbox', 'hand it over: kept on this disk and tried until it is delivered or ends; see `rookery outbox`')
+    .option('--ttl <duration>', 'with --outbox: how long; default: the longest', durationMs)
     .addHelpText('after', '\nExample:\n  rookery send did:key:z6Mk… --text "what does power cost tonight?" --wait 30s')
     .action((to: string, options: SendOptions, command) =>
       run(command, async (invocation) => {
@@ -53,7 +57,9 @@ export const registerSend: RegisterCommand = (program, run) => {
           ...(options.text !== undefined ? { text: options.text } : {}),
           ...(files.length > 0 ? { files } : {}),
           ...(options.messageId !== undefined ? { messageId: options.messageId } : {}),
-          ...(options.wait !== undefined ? { waitMs: options.wait } : {})
+          ...(options.wait !== undefined ? { waitMs: options.wait } : {}),
+          ...(options.outbox === true ? { via: 'outbox' as const } : {}),
+          ...(options.ttl !== undefined ? { ttlMs: options.ttl } : {})
         })
         invocation.out.result(result, () => print(invocation.out, result))
         return exitCodeOf(result)
@@ -106,6 +112,9 @@ function print(out: Output, result: SendResult): void {
       break
     case 'queue-full':
       out.line(`asleep, and its queue is full (${asleep?.kind ?? 'bound unknown'}): nothing was queued`)
+      break
+    case 'outbox':
+      out.line(`on disk here and on its way: ${result.outbox?.id ?? ''}  ${result.outbox?.state ?? ''}`)
       break
     case 'message':
       out.line(textOf(result.message))

@@ -100,7 +100,7 @@ describe('a group', () => {
 })
 
 describe('a member that leaves', () => {
-  it('[PSS-24] reads nothing of what is written after its removal, and what it held is overwritten', () => {
+  it('[PSS-24] [D-31] reads nothing of what is written after its removal, and what it held is overwritten', () => {
     const world = groupOf(4)
     const gone = world.agent(3)
     world.write(world.agent(1), set('before', 1))
@@ -144,9 +144,11 @@ describe('a member that leaves', () => {
     world.settle(1_000)
     world.change({ add: [back.eid], history: 'snapshot' })
     world.settle(1_000)
-    world.write(back, set('new', 2))
     world.shape(all)
     world.settle(10_000)
+    expect(sees(world.agent(1), back, 'old')).toBeUndefined() // though it held it all the while
+    world.write(back, set('new', 2))
+    world.settle(1_000)
     expect(sees(world.agent(1), back, 'old')).toBeUndefined()
     expect(sees(world.agent(1), back, 'new')).toBe(2)
     expect(world.differences()).toEqual([])
@@ -208,6 +210,42 @@ describe('a member that is new', () => {
     world.settle(10_000)
     expect(coreOf(fresh).canWrite).toBe('yes')
     expect(coreOf(fresh).statement.epoch).toBe(coreOf(world.owner).statement.epoch)
+  })
+})
+
+describe('what members tell each other', () => {
+  it('[PSS-07] brings a newer list to a member that does not know the one who has it', () => {
+    const world = groupOf(4, { out: 1 })
+    const [, behind, , fresh] = world.agents as [WorldAgent, WorldAgent, WorldAgent, WorldAgent]
+    world.shape((a, b) => a !== 1 && b !== 1)
+    world.change({ add: [fresh.eid], history: 'snapshot' })
+    world.settle(2_000)
+    world.shape((a, b) => a === 1 && b === 3)
+    world.settle(5_000)
+    expect(coreOf(behind).statement.epoch).toBe(coreOf(world.owner).statement.epoch)
+    world.write(behind, set('k', 1))
+    world.settle(2_000)
+    expect(sees(fresh, behind, 'k')).toBe(1)
+  })
+
+  it('[PSS-07] counts, of two runs of a writer, the one that started later, whichever comes first', () => {
+    const world = groupOf(3)
+    const [, writer, reader] = world.agents as [WorldAgent, WorldAgent, WorldAgent]
+    const begin = (started: number) =>
+      forged(world, writer, { n: 1n, run: world.random(16), body: encodeOpBody({ kind: 'snapshot', started, state: emptyState() }) })
+    const [early, late, later] = [begin(8e12), begin(9e12), begin(9.5e12)]
+    const take = (op: RawGroupOp) => coreOf(reader).takeOp(writer.eid, op, world.nowMs)
+    const run = () =>
+      toHex(
+        coreOf(reader)
+          .vector()
+          .find((one) => equals(one.writer, writer.eid))?.run as Uint8Array
+      )
+    expect([take(late), take(early)]).toEqual(['taken', 'passed-over'])
+    expect(run()).toBe(toHex(late.run))
+    expect(take(later)).toBe('taken')
+    expect(run()).toBe(toHex(later.run))
+    expect([take(late), take(early)]).toEqual(['passed-over', 'passed-over'])
   })
 })
 
@@ -356,9 +394,17 @@ describe('a writer that tells two histories', () => {
     const copy = forged(world, stranger, { n: 1n, run, body }).bytes.slice()
     copy.set(writer.eid, 20)
     expect(coreOf(reader).takeOp(writer.eid, readGroupOp(copy), world.nowMs)).toBe('passed-over')
-    const astray = forged(world, writer, { n: 1n, run, before: world.random(32), body })
+    const astray = forged(world, writer, { n: 1n, run: world.random(16), before: world.random(32), body })
     expect(coreOf(reader).takeOp(writer.eid, astray, world.nowMs)).toBe('passed-over')
+    const begin = forged(world, writer, { n: 1n, run, body })
+    const unsigned = begin.bytes.slice()
+    unsigned[120] = (unsigned[120] as number) ^ 1
+    expect(coreOf(reader).takeOp(writer.eid, readGroupOp(unsigned), world.nowMs)).toBe('passed-over')
     expect(coreOf(reader).stateOf(writer.eid)).toBeUndefined()
+    expect(coreOf(reader).takeOp(writer.eid, begin, world.nowMs)).toBe('taken')
+    const elsewhere = forged(world, writer, { n: 2n, run, before: world.random(32), body: change(set('k', 1)) })
+    expect(coreOf(reader).takeOp(writer.eid, elsewhere, world.nowMs)).toBe('passed-over')
+    expect(sees(reader, writer, 'k')).toBeUndefined()
   })
 })
 

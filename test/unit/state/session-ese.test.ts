@@ -211,6 +211,23 @@ describe('a mirror that misses a batch', () => {
   })
 })
 
+describe('what peers make a node hold', () => {
+  it('[ESE-02] is bounded over all sessions: a mirror beyond it lets go of its values, and has them again when there is room', async () => {
+    const { pair, a, b } = await open({ b: { mirrorsBytesMax: 10_000 } })
+    await a.states.own.set('a', 'x'.repeat(9_000))
+    expect(b.states.peer.size).toBe(1)
+    const held = (b.states.peer as unknown as { side: { replica: { map: { held(key: string): Uint8Array } } } }).side.replica.map.held('a')
+    await a.states.own.set('b', 'x'.repeat(2_000))
+    expect(b.states.peer.status).toBe('lost')
+    expect(isZero(held)).toBe(true)
+    await a.states.own.delete('a')
+    ;(b as DurableSession).epoch?.lose(new Error('the cable is out'))
+    await until(pair.clock, () => b.states.peer.status === 'current')
+    expect(b.states.peer.hash()).toBe(a.states.own.hash())
+    expect(b.info().state).toBe('established')
+  })
+})
+
 describe('erasure of an ESE', () => {
   const heldBy = (session: Session) =>
     (session.states as unknown as { own: { side: { replica: { map: { held(key: string): Uint8Array } } } } }).own.side.replica.map
@@ -353,6 +370,14 @@ describe('watching an ESE', () => {
     expect(await watch.next()).toEqual({ done: false, value: { kind: 'set', key: 'one', value: 1 } })
     await more
     await watch.return()
+  })
+
+  it('at most 256 watch one state; one that is left makes room, asked or not', async () => {
+    const { a } = await open()
+    const watches = Array.from({ length: 256 }, () => a.states.peer.watch())
+    expect(() => a.states.peer.watch()).toThrow(expect.objectContaining({ code: 'ESE_WATCHERS_MAX', field: 'watchers', value: 256 }))
+    await watches[0]?.return()
+    expect(() => a.states.peer.watch()).not.toThrow()
   })
 
   it('ends quietly with its signal', async () => {

@@ -1,0 +1,226 @@
+import { fromHex, toHex } from '../../protocol/bytes.ts'
+import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import { verifyConfirmation } from '../../protocol/delivery/confirmation.ts'
+import { DEPOSIT_OBJECT_BYTES_MAX, verifyReceipt } from '../../protocol/delivery/mailbox.ts'
+import { decodeObject, type GovernedObject, OBJECT_LIFE_MAX_MS } from '../../protocol/delivery/object.ts'
+import { ProtocolError } from '../../protocol/errors.ts'
+import { type Eid, type EidHex, eidFromDid, eidHex, eid as eidOf } from '../../protocol/identity/eid.ts'
+import { mailboxChannelOf } from '../delivery/mailbox-channel.ts'
+import { depositObject } from '../delivery/mailbox-client.ts'
+import type { Outbox, OutboxEntry, OutboxEvidence } from '../delivery/outbox.ts'
+import type { Attempted } from '../delivery/outbox-runner.ts'
+import type { OutgoingObjects } from '../delivery/outgoing.ts'
+import { RookeryError } from '../errors.ts'
+import type { LocalAgent } from '../identity/agent.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Logger } from '../platform/logger.ts'
+import type { Session } from '../sessions/session.ts'
+import type { Locators, LocatorView } from '../spaces/spaces.ts'
+import type { JsonObject } from '../tasks/todo.ts'
+import { isObject } from './json-rpc.ts'
+import { sealSend } from './keep-asleep.ts'
+import type { SendOutcome } from './send-message.ts'
+
+/** No later attempt makes these good. */
+const NEVER: ReadonlySet<string> = new Set([
+  'MESSAGE_TOO_LARGE',
+  'MESSAGE_ID_REUSED',
+  'MESSAGE_EXPIRED',
+  'AGENT_WITHDRAWN',
+  'AGENT_REFUSED',
+  'INVALID_PARAMS',
+  'TASK_NOT_FOUND',
+  'UNSUPPORTED_OPERATION',
+  'CONTENT_TYPE_NOT_SUPPORTED'
+])
+/** The audience answered, so its keepers have nothing to do. */
+const MET: ReadonlySet<string> = new Set(['RATE_LIMITED', 'STORE_WRITE_FAILED', 'UNAUTHENTICATED', 'INTERNAL_ERROR'])
+const TERMINAL = new Set(['TASK_STATE_COMPLETED', 'TASK_STATE_FAILED', 'TASK_STATE_CANCELED', 'TASK_STATE_REJECTED'])
+/** One keeper is waited for so long; the others have their turn whatever it does. */
+const KEEPER_MS = 20_000
+/** An agent of this very node needs none. */
+const NO_RECEIPT = new Uint8Array()
+
+export interface DeliverComponents {
+  outbox: Outbox
+  outgoing: Pick<OutgoingObjects, 'seal' | 'get'>
+  locators: Pick<Locators, 'resolve'>
+  crypto: CryptoProvider
+  clock: Clock
+  logger: Logger
+  agent: (home: EidHex) => LocalAgent | undefined
+  newest: (eid: Eid) => Eid
+  /** as `rookery send` does, without waiting for the task */
+  send: (input: { from: LocalAgent; to: Eid; message: JsonObject }, signal: AbortSignal) => Promise<SendOutcome>
+  open: (from: LocalAgent, to: Eid, signal: AbortSignal) => Promise<Session>
+}
+
+/**
+ * One attempt to deliver what an outbox holds, or to learn what became of it: the audience first, and where it is away its keepers. The message is sent as it
+ * was before, with its messageId and, sealed, the very same bytes, so that nothing has its effect twice.
+ */
+export class OutboxDelivery {
+  readonly #c: DeliverComponents
+  readonly #copies: number
+
+  /** @param copies - of how many of the audience's keepers a receipt is wanted */
+  constructor(components: DeliverComponents, { copies }: { copies: number }) {
+    this.#c = components
+    this.#copies = copies
+  }
+
+  async attempt(entry: OutboxEntry, audience: 'try' | 'away', signal: AbortSignal): Promise<Attempted> {
+    const from = this.#c.agent(entry.from)
+    if (from === undefined) return { news: { name: 'refused', reason: 'SENDER_GONE' }, audience: 'met' }
+    const to = this.#c.newest(eidOf(fromHex(entry.to)))
+    const message = await this.#c.outbox.message(entry)
+    let why = 'AGENT_UNREACHABLE'
+    if (audience === 'try') {
+      const live = await this.#live(entry, { from, to, message }, signal)
+      if (live.audience === 'met') return live
+      why = live.why ?? why
+    }
+    const kept = await this.#keepers(entry, { from, to, message }, signal)
+    return { ...kept, audience: 'away', why }
+  }
+
+  async #live(entry: OutboxEntry, input: { from: LocalAgent; to: Eid; message: JsonObject }, signal: AbortSignal): Promise<Attempted> {
+    const met = { audience: 'met' } as const
+    try {
+      // Sealed before anything else seals it, so that no copy outlives the sender's wish.
+      if (entry.expiresAtMs - entry.acceptedAtMs < OBJECT_LIFE_MAX_MS) await this.#sealed(entry, input)
+      const outcome = await this.#c.send(input, signal)
+      switch (outcome.outcome) {
+        case 'task': {
+          const { id, status } = outcome.task ?? {}
+          const state = isObject(status) ? status.state : undefined
+          const isOver = typeof state === 'string' && TERMINAL.has(state)
+          return { ...met, news: { name: isOver ? 'handled' : 'delivered' }, ...(typeof id === 'string' ? { task: id.slice(0, 128) } : {}) }
+        }
+        case 'message':
+          return { ...met, news: { name: 'handled' } }
+        case 'queued': {
+          const { receipts, untilMs } = await this.#withOwnNode(entry, input)
+          return { ...met, ...later(outcome), news: { name: 'kept', by: receipts.length }, receipts, untilMs, why: 'AGENT_ASLEEP' }
+        }
+        case 'asleep':
+          return { ...met, ...later(outcome), news: undefined, why: 'AGENT_ASLEEP' }
+        case 'queue-full':
+          return { ...met, ...later(outcome), news: undefined, why: 'QUEUE_FULL' }
+      }
+    } catch (error) {
+      signal.throwIfAborted()
+      if (!(error instanceof RookeryError)) throw error
+      if (NEVER.has(error.code)) return { ...met, news: { name: 'refused', reason: error.code.slice(0, 64) } }
+      return { audience: MET.has(error.code) ? 'met' : 'away', news: undefined, why: error.code }
+    }
+  }
+
+  /** The audience's own node holds it, and signed so after its sync. */
+  async #withOwnNode(entry: OutboxEntry, input: { from: LocalAgent; to: Eid; message: JsonObject }) {
+    const keeper = eidHex(input.to)
+    const { receipts } = await this.#c.outbox.evidence(entry)
+    const { receipt, expiresAtMs } = await this.#sealed(entry, input)
+    return {
+      receipts: [...receipts.filter((one) => one.keeper !== keeper), { keeper, receipt: receipt ?? NO_RECEIPT }],
+      untilMs: expiresAtMs
+    }
+  }
+
+  async #sealed(entry: OutboxEntry, { from, to, message }: { from: LocalAgent; to: Eid; message: JsonObject }, known?: LocatorView) {
+    const { locators, outgoing, clock } = this.#c
+    const locator = known ?? (await locators.resolve(to))
+    const ttlMs = Math.max(1, entry.expiresAtMs - clock.nowMs())
+    return await sealSend(outgoing, { from, to, mailboxKey: locator.mailboxKey, params: { message }, ttlMs })
+  }
+
+  async #keepers(entry: OutboxEntry, input: { from: LocalAgent; to: Eid; message: JsonObject }, signal: AbortSignal): Promise<Attempted> {
+    const { locators, crypto, clock, logger, newest } = this.#c
+    const { from, to } = input
+    const locator = await locators.resolve(to, { signal })
+    const keepers = (locator.keepers ?? []).map((did) => eidFromDid(did))
+    const none: Attempted = { news: undefined, audience: 'away' }
+    if (keepers.length === 0) return none
+    const sealed = await this.#sealed(entry, input, locator)
+    const object = decodeObject(sealed.object, { bytesMax: DEPOSIT_OBJECT_BYTES_MAX })
+    const before = (await this.#c.outbox.evidence(entry)).receipts
+    const receipts: OutboxEvidence['receipts'] = []
+    let why: string | undefined
+    for (const keeper of keepers) {
+      signal.throwIfAborted()
+      const held = before.find((one) => one.keeper === eidHex(keeper))
+      if (held === undefined && receipts.length >= this.#copies) continue
+      const patience = AbortSignal.any([signal, timeoutOf(clock, KEEPER_MS)])
+      try {
+        const session = await this.#c.open(from, newest(keeper), patience)
+        const word = await this.#ask(session, { object, bytes: sealed.object, to }, patience)
+        if (typeof word !== 'string') return { ...none, ...word, receipts: before }
+        if (word === 'held' && held !== undefined && isFor(crypto, held.receipt, keeper, { object, bytes: sealed.object }, clock.nowMs())) {
+          receipts.push(held)
+          continue
+        }
+        const answer = await depositObject(session, sealed.object, { crypto, clock, signal: patience })
+        if (answer.status === 'stored') receipts.push({ keeper: eidHex(session.remote), receipt: answer.receipt })
+        else why = answer.refusal.code.toUpperCase().replaceAll('-', '_')
+      } catch (error) {
+        signal.throwIfAborted()
+        why = error instanceof RookeryError ? error.code : 'KEEPER_UNREACHABLE'
+        logger.debug({ keeper: toHex(keeper).slice(0, 16), err: error }, 'a keeper did not take a message')
+        // It signed that it holds the message until then; that it cannot be asked now takes nothing back.
+        if (held !== undefined && isFor(crypto, held.receipt, keeper, { object, bytes: sealed.object }, clock.nowMs())) receipts.push(held)
+      }
+    }
+    if (receipts.length === 0) return { ...none, why }
+    return { ...none, news: { name: 'kept', by: receipts.length }, receipts, untilMs: sealed.expiresAtMs, why }
+  }
+
+  /** @returns the audience's signed word, or whether the keeper has the object; a word that does not stand is none */
+  async #ask(
+    session: Session,
+    { object, bytes, to }: { object: GovernedObject; bytes: Uint8Array; to: Eid },
+    signal: AbortSignal
+  ): Promise<Pick<Attempted, 'news' | 'confirmation'> | 'held' | 'unknown'> {
+    const { crypto, clock, newest, logger } = this.#c
+    const answer = await mailboxChannelOf(session, clock).ask({ type: 'ask', audience: object.audience, ids: [object.id] }, { signal })
+    if (answer.type === 'refusal') return 'unknown'
+    for (const confirmation of answer.confirmations) {
+      try {
+        const isAudience = (by: Eid, audience: Eid) =>
+          eidHex(by) === eidHex(audience) || eidHex(by) === eidHex(to) || eidHex(newest(audience)) === eidHex(by)
+        const said = verifyConfirmation(crypto, confirmation, { isAudience, sent: { object, bytes } })
+        const news =
+          said.state === 'delivered' ? ({ name: 'delivered' } as const) : ({ name: 'refused', reason: said.reason ?? 'REFUSED' } as const)
+        return { news, confirmation }
+      } catch (error) {
+        if (!(error instanceof ProtocolError)) throw error
+        logger.warn({ keeper: eidHex(session.remote).slice(0, 16), code: error.code }, 'a keeper showed a confirmation that does not stand')
+      }
+    }
+    return answer.held.some((id) => toHex(id) === toHex(object.id)) ? 'held' : 'unknown'
+  }
+}
+
+function isFor(
+  crypto: CryptoProvider,
+  receipt: Uint8Array,
+  keeper: Eid,
+  deposited: { object: GovernedObject; bytes: Uint8Array },
+  nowMs: number
+): boolean {
+  try {
+    return verifyReceipt(crypto, receipt, { keeper, deposited }).storedUntilMs > nowMs
+  } catch (error) {
+    if (error instanceof ProtocolError) return false
+    throw error
+  }
+}
+
+function later({ asleep }: SendOutcome): { retryAfterMs?: number } {
+  return asleep?.retryAfterSec === undefined ? {} : { retryAfterMs: asleep.retryAfterSec * 1_000 }
+}
+
+function timeoutOf(clock: Clock, ms: number): AbortSignal {
+  const late = new AbortController()
+  clock.after(ms, () => late.abort(new RookeryError('KEEPER_TIMEOUT', `a keeper did not answer within ${ms} ms`, { kind: 'timeout' })))
+  return late.signal
+}

@@ -1,0 +1,90 @@
+import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import { verifyConfirmation } from '../../protocol/delivery/confirmation.ts'
+import {
+  type KeeperAnswer,
+  type KeeperRequest,
+  PAGE_OBJECT_OVERHEAD_BYTES,
+  PAGE_OBJECTS_MAX,
+  PAGE_OVERHEAD_BYTES
+} from '../../protocol/delivery/keeper-messages.ts'
+import { MAILBOX_MESSAGE_BYTES_MAX, type MailboxRefusal } from '../../protocol/delivery/mailbox.ts'
+import { ProtocolError } from '../../protocol/errors.ts'
+import { type Eid, type EidHex, eidHex } from '../../protocol/identity/eid.ts'
+import { RookeryError } from '../errors.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Logger } from '../platform/logger.ts'
+import type { Session } from '../sessions/session.ts'
+import type { KeeperStore } from './keeper-store.ts'
+import { mailboxChannelOf } from './mailbox-channel.ts'
+
+/** A page is filled up to this, though one object alone may be larger: audiences of few means fetch too. */
+export const PAGE_BYTES_DEFAULT = 256 * 1_024
+
+export interface KeeperServiceComponents {
+  keeper: KeeperStore
+  crypto: CryptoProvider
+  clock: Clock
+  logger: Logger
+  /** all EIDs that the peer of a session is known by: what it was before, too */
+  identities: (peer: Eid) => readonly Eid[]
+}
+
+/**
+ * Serves KEEP, FETCH, RELEASE and ASK inside a session. Who asks is the EID that the session proved: an audience is given and lets go of its own mail alone, an
+ * issuer hears of its own alone.
+ */
+export function serveKeeper(session: Session, components: KeeperServiceComponents): void {
+  const { clock, logger } = components
+  mailboxChannelOf(session, clock).serveKeeper(async (request) => {
+    try {
+      const answer = await answerTo(components, session.remote, request)
+      return 'code' in answer ? { type: 'refusal', ...answer, nowMs: clock.nowMs() } : answer
+    } catch (error) {
+      if (error instanceof ProtocolError) return { type: 'refusal', code: 'invalid', reason: error.code, nowMs: clock.nowMs() }
+      logger.error({ err: error, code: error instanceof RookeryError ? error.code : 'INTERNAL' }, 'a keeper request failed')
+      return { type: 'refusal', code: 'store-failed', nowMs: clock.nowMs() }
+    }
+  })
+}
+
+type Refused = Omit<MailboxRefusal, 'nowMs'>
+
+async function answerTo(components: KeeperServiceComponents, peer: Eid, request: KeeperRequest): Promise<KeeperAnswer | Refused> {
+  const { keeper, crypto, identities } = components
+  const audience = eidHex(peer)
+  switch (request.type) {
+    case 'keep': {
+      const engagement = await keeper.engage(audience, request.bounds)
+      return engagement === undefined ? { code: 'not-keeping' } : { type: 'kept', ...engagement }
+    }
+    case 'fetch':
+      return await page(keeper, audience, request.after)
+    case 'release': {
+      const mine = (eid: Eid) => identities(peer).some((one) => eidHex(one) === eidHex(eid))
+      const confirmed = request.confirmations.map((bytes) => ({
+        bytes,
+        confirmation: verifyConfirmation(crypto, bytes, { isAudience: (by, aud) => mine(by) && mine(aud) })
+      }))
+      return { type: 'released', count: await keeper.release(audience, confirmed) }
+    }
+    case 'ask': {
+      const told = await Promise.all(identities(peer).map((issuer) => keeper.tell(eidHex(issuer), eidHex(request.audience), request.ids)))
+      return { type: 'told', held: told.flatMap(({ held }) => held), confirmations: told.flatMap(({ confirmations }) => confirmations) }
+    }
+  }
+}
+
+async function page(keeper: KeeperStore, audience: EidHex, after: number): Promise<KeeperAnswer> {
+  const objects: Uint8Array[] = []
+  let bytes = PAGE_OVERHEAD_BYTES
+  let next = after
+  for await (const { record, sequence } of keeper.held(audience, after)) {
+    const size = record.object.length + PAGE_OBJECT_OVERHEAD_BYTES
+    const room = objects.length === 0 ? MAILBOX_MESSAGE_BYTES_MAX : PAGE_BYTES_DEFAULT
+    if (objects.length >= PAGE_OBJECTS_MAX || bytes + size > room) return { type: 'page', objects, next, more: true }
+    objects.push(record.object)
+    bytes += size
+    next = sequence
+  }
+  return { type: 'page', objects, next, more: false }
+}
