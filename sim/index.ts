@@ -1,5 +1,6 @@
 export type { EventLoopFigures } from './engine/machine-watch.ts'
 export type { Failure, Phase, Progress } from './engine/run-log.ts'
+export type { Check } from './hostile/world.ts'
 export type { Distribution } from './report/distribution.ts'
 export { renderHtml } from './report/html.ts'
 export type { SimReport } from './report/report.ts'

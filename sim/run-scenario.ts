@@ -7,10 +7,13 @@ import { type Progress, RunLog } from './engine/run-log.ts'
 import type { SimReport } from './report/report.ts'
 import { summarize } from './report/summarize.ts'
 import { firstContact } from './scenarios/first-contact.ts'
+import { hostileScenarios } from './scenarios/hostile.ts'
 import type { Scenario } from './scenarios/scenario.ts'
 
 /** Scenarios by name. */
-export const scenarios: ReadonlyMap<string, Scenario> = new Map([[firstContact.name, firstContact]])
+export const scenarios: ReadonlyMap<string, Scenario> = new Map(
+  [firstContact, ...hostileScenarios].map((scenario) => [scenario.name, scenario])
+)
 
 export const SEED_MAX = 2 ** 32 - 1
 

@@ -22,6 +22,7 @@ export { type ErrorKind, EXIT_CODES, RookeryError, type RookeryErrorJson } from 
 export type { EvidenceService, Standing, StandingView } from './evidence/evidence.ts'
 export type { Slashing, StakeLedger } from './evidence/stake-ledger.ts'
 export type { Group, GroupChange, GroupMemberView, Groups, GroupView } from './groups/groups.ts'
+export type { Everyones, TypedGroup } from './groups/typed-group.ts'
 export type { AgentReachability, LocalAgent } from './identity/agent.ts'
 export type { AgentAdd } from './identity/agents.ts'
 export type { HostedAgent } from './identity/hosted-agent.ts'

@@ -29,10 +29,12 @@ export interface BootInit {
   seed: number
   bootstrap: readonly string[]
   signal: AbortSignal
+  /** of the host key, 32 bytes; by default it follows from seed and index */
+  nodeSeed?: Uint8Array
 }
 
 /** Keys follow from seed and index; nothing is written to disk. */
-export async function bootNode({ index, seed, bootstrap, signal }: BootInit): Promise<SimNode> {
+export async function bootNode({ index, seed, bootstrap, signal, nodeSeed }: BootInit): Promise<SimNode> {
   const traffic = new Traffic()
   const node = await createNode(
     {
@@ -44,7 +46,7 @@ export async function bootNode({ index, seed, bootstrap, signal }: BootInit): Pr
     },
     {
       level: new MemoryLevel({ keyEncoding: 'utf8', valueEncoding: 'view' }),
-      nodeSeed: derivedBytes(seed, 'node-key', index),
+      nodeSeed: nodeSeed ?? derivedBytes(seed, 'node-key', index),
       random: derivedRandom(seed, 'random', index),
       transport: 'memory',
       http: 'off',

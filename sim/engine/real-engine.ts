@@ -86,6 +86,22 @@ export class RealEngine {
     }
   }
 
+  /** More nodes, with host keys of one's own choice, once the others run; they join through nodes that do. */
+  async add(seeds: readonly Uint8Array[]): Promise<SimNode[]> {
+    const { seed, signal } = this.#init
+    const through = drawDistinct(derivedRandom(seed, 'bootstrap-later'), this.nodes, 1 + BOOTSTRAP_OTHERS)
+    const bootstrap = through.flatMap((other) => other.bootstrapAddrs)
+    const first = this.nodes.length
+    const added: SimNode[] = []
+    await eachOf([...seeds.entries()], BOOT_AT_ONCE, async ([i, nodeSeed]) => {
+      const node = await bootNode({ index: first + i, seed, bootstrap, signal, nodeSeed })
+      this.nodes.push(node)
+      added.push(node)
+      await joinDht(node, signal)
+    })
+    return added
+  }
+
   node(index: number): SimNode {
     const node = this.nodes[index]
     if (node === undefined) throw new TypeError(`there is no node ${index}`)

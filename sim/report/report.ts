@@ -1,5 +1,6 @@
 import type { EventLoopFigures } from '../engine/machine-watch.ts'
 import type { Failure, Phase } from '../engine/run-log.ts'
+import type { Check } from '../hostile/world.ts'
 import type { Distribution } from './distribution.ts'
 
 /** What a run writes as `report.json`; times in milliseconds, sizes in bytes. */
@@ -36,6 +37,8 @@ export interface SimReport {
   sessions: { wanted: number; opened: number; handshakeMs: Distribution; roundTripMs: Distribution }
   /** sent on negotiated streams; what carries the streams is not in it */
   messages: { perNode: Distribution; bytesPerNode: Distribution; byProtocol: { protocol: string; messages: number; bytes: number }[] }
+  /** what was measured against a bound, in scenarios with attackers */
+  checks: Check[]
   failures: Failure[]
   /** failures in all; the list holds the first hundred */
   failuresCount: number

@@ -30,7 +30,9 @@ export function summarize(facts: RunFacts): SimReport {
   const sum = (list: readonly number[]) => list.reduce((total, one) => total + one, 0)
   const succeeded = discovery.latenciesMs.length
   const findable = succeeded * discovery.members
-  const isDone = join.latenciesMs.length === join.wanted && succeeded === discovery.wanted && sessions.opened === sessions.wanted
+  const { checks } = measured
+  const isFound = checks === undefined ? succeeded === discovery.wanted : checks.length > 0 && checks.every(({ holds }) => holds)
+  const isDone = join.latenciesMs.length === join.wanted && isFound && sessions.opened === sessions.wanted
   return {
     scenario: scenario.name,
     description: scenario.description,
@@ -75,6 +77,7 @@ export function summarize(facts: RunFacts): SimReport {
       ),
       byProtocol: totals(sent.flat())
     },
+    checks: checks ?? [],
     failures: log.failures,
     failuresCount: log.failuresCount,
     interrupted,

@@ -1,5 +1,6 @@
 import type { RealEngine } from '../engine/real-engine.ts'
 import type { RunLog } from '../engine/run-log.ts'
+import type { Check } from '../hostile/world.ts'
 
 /** Raw figures of a run; each list has one entry for each success. */
 export interface Measured {
@@ -13,6 +14,8 @@ export interface Measured {
     membersFound: number[]
   }
   sessions: { wanted: number; opened: number; handshakesMs: number[]; roundTripsMs: number[] }
+  /** what was measured against a bound; where there are any, they and the joins decide whether the run succeeded */
+  checks?: Check[]
 }
 
 export interface ScenarioRun {

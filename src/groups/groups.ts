@@ -1,6 +1,8 @@
 import type { Eid } from '../../protocol/identity/eid.ts'
 import type { EseValue, EseWrite } from '../../protocol/state/batch.ts'
 import type { LocalAgent } from '../identity/agent.ts'
+import type { SchemaOf } from '../state/standard-schema.ts'
+import type { TypedGroup } from './typed-group.ts'
 
 /** Groups that one agent holds; a further invitation is passed over. */
 export const GROUPS_MAX = 64
@@ -79,6 +81,8 @@ export interface Group {
   state(of?: Eid): Map<string, EseValue>
   /** What every member says under a key, by DID. */
   everyones(key: string): Map<string, EseValue>
+  /** The same with values checked by a Standard Schema: one for every key, or one a key. */
+  as<const S extends SchemaOf>(schema: S): TypedGroup<S>
   /** From now on, until the signal fires, the loop is left or the group ends. */
   changes(options?: { signal?: AbortSignal }): AsyncIterableIterator<GroupChange>
   /**

@@ -15,11 +15,13 @@ import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
 import type { Session } from '../sessions/session.ts'
 import { withSignal } from '../sessions/with-signal.ts'
+import type { SchemaOf } from '../state/standard-schema.ts'
 import { ChangeFeed } from './change-feed.ts'
 import { groupFull, groupOver, keyMissing, memberUnknown, notOwner, ownerStays, writeRefused } from './group-errors.ts'
 import { type Connect, GroupLinks } from './group-links.ts'
 import type { GroupStore } from './group-store.ts'
 import type { Group, GroupChange, GroupView } from './groups.ts'
+import { TypedGroup } from './typed-group.ts'
 
 /** How long a write waits for the group's key, and after a restart for the own state to come back. */
 const READY_MS = 5_000
@@ -325,6 +327,10 @@ export class HeldGroup implements Group {
       if (value !== undefined) values.set(eidToDid(eid), value)
     }
     return values
+  }
+
+  as<const S extends SchemaOf>(schema: S): TypedGroup<S> {
+    return new TypedGroup(this, schema)
   }
 
   changes(options: { signal?: AbortSignal } = {}): AsyncIterableIterator<GroupChange> {

@@ -31,14 +31,19 @@ export function chooseCurator(
 ): CuratorChoice {
   const start = known.pin ?? known.remembered
   if (start !== undefined) return follow(candidates, start)
-  const live = candidates
-    .filter((one) => one.record.payload.gone !== true && !isHandedOver(one, candidates))
-    .sort((a, b) => b.replicas - a.replicas)
+  const live = liveCandidates(candidates)
   const [first, second] = live
   if (first === undefined) return { kind: 'none', ...moved(candidates) }
   if (second === undefined) return { kind: 'chosen', candidate: first, contested: false }
   if (second.replicas === first.replicas) return { kind: 'tie', candidates: live.filter((one) => one.replicas === first.replicas) }
   return { kind: 'chosen', candidate: first, contested: true }
+}
+
+/** Those neither withdrawn nor handed over, the one that most registrars hold first. */
+export function liveCandidates(candidates: readonly Candidate[]): Candidate[] {
+  return candidates
+    .filter((one) => one.record.payload.gone !== true && !isHandedOver(one, candidates))
+    .sort((a, b) => b.replicas - a.replicas)
 }
 
 function follow(candidates: readonly Candidate[], start: Eid): CuratorChoice {

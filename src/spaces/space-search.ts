@@ -15,7 +15,15 @@ import type { AnnounceRecord } from '../../protocol/records/announce.ts'
 import { recordExpiresAtMs } from '../../protocol/records/envelope.ts'
 import type { Host } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
-import { type Candidate, type CuratorChoice, type CuratorMemory, chooseCurator, isHandedOver, predecessorsOf } from './curators.ts'
+import {
+  type Candidate,
+  type CuratorChoice,
+  type CuratorMemory,
+  chooseCurator,
+  isHandedOver,
+  liveCandidates,
+  predecessorsOf
+} from './curators.ts'
 import { eachOf } from './deadline.ts'
 import { dhtRecords } from './dht-records.ts'
 import { checkedInput, NAME_REMEDY } from './input.ts'
@@ -23,12 +31,14 @@ import type { MemberReader } from './member-reader.ts'
 import { nameText } from './own-spaces.ts'
 import type { ListOutcome, RegistryClient, RequestOptions } from './registry-client.ts'
 import { SearchTally } from './search-tally.ts'
-import { checkedLimit, contestedError } from './space-refusals.ts'
+import { checkedLimit } from './space-refusals.ts'
 import type { CuratorTrust, FindQuery, FindResult, MemberView, SpaceView } from './spaces.ts'
 
 /** Spaces of one parent query whose members are listed; beyond them it ends as incomplete. */
 const SPACES_MAX = 256
 const SPACES_AT_ONCE = 4
+/** Curators of one DS_ID whose members a search lists where it cannot tell whose space it is, those that most registrars hold first. */
+const RIVALS_MAX = 64
 
 /** One space that the search follows. */
 export interface FoundSpace {
@@ -201,8 +211,13 @@ export function createSpaceSearch({
     const { candidates, outcome } = await announcements(dsId(crypto, name), options)
     tally.add(outcome)
     const choice = await choose(name, candidates)
-    if (choice.kind === 'tie') throw contestedError(name, choice.candidates)
     if (choice.kind === 'none') return { spaces: [], truncated: false }
+    if (choice.kind === 'tie' || choice.contested) {
+      // whoever has most replicas may be a squatter: a search shows each of them with its own members, and only a join has to choose
+      const live = liveCandidates(candidates)
+      const spaces = live.slice(0, RIVALS_MAX).map((candidate) => followed(candidate, 'contested', candidates))
+      return { spaces, truncated: live.length > RIVALS_MAX }
+    }
     return { spaces: [await found(name, choice, candidates)], truncated: false }
   }
 

@@ -80,7 +80,8 @@ function schemaAt(schema: SchemaOf, key: string): StandardSchema | undefined {
   return Object.hasOwn(schema, key) ? schema[key] : undefined
 }
 
-async function checked(schemas: SchemaOf, key: string, value: unknown): Promise<unknown> {
+/** @throws RookeryError `ESE_SCHEMA` naming the key and what is wrong */
+export async function checked(schemas: SchemaOf, key: string, value: unknown): Promise<unknown> {
   const schema = schemaAt(schemas, key)
   if (schema === undefined) {
     throw stateError('ESE_SCHEMA', `no schema is given for the key "${key}"`, {

@@ -1,5 +1,6 @@
 import { compare } from 'uint8arrays/compare'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, expectTypeOf, it } from 'vitest'
+import { z } from 'zod'
 import { toHex } from '../../protocol/bytes.ts'
 import { DGK_LIFE_MS, GROUP_MEMBERS_MAX } from '../../protocol/group/bounds.ts'
 import { type Eid, eid, eidHex } from '../../protocol/identity/eid.ts'
@@ -104,6 +105,31 @@ describe('the owner of a group', () => {
     expect([...board.state().keys()].sort()).toEqual(['one', 'two'])
     await groups.stop()
     expect(board.get('one')).toBeUndefined()
+  })
+})
+
+describe('a group by a schema', () => {
+  it('[ESE-02] checks what is written before it leaves and what was written when it is read, each member for itself', async () => {
+    const { groups } = await groupsOn(new ManualClock())
+    const board = await groups.create(alice, { name: 'board' })
+    const typed = board.as({ task: z.object({ done: z.boolean() }) })
+    await typed.set('task', { done: true })
+    const task = await typed.get('task')
+    expectTypeOf(task).toEqualTypeOf<{ done: boolean } | undefined>()
+    expect(task).toEqual({ done: true })
+    expect(await typed.everyones('task')).toEqual({ values: new Map([[alice.did, { done: true }]]), invalid: new Map() })
+    const wrong = { done: 'yes' } as unknown as { done: boolean }
+    await expect(typed.set('task', wrong)).rejects.toMatchObject({ code: 'ESE_SCHEMA', field: 'task' })
+    expect(board.get('task')).toEqual({ done: true })
+    await board.set('task', 7)
+    await expect(typed.get('task')).rejects.toMatchObject({ code: 'ESE_SCHEMA', field: 'task' })
+    const { values, invalid } = await typed.everyones('task')
+    expect([values.size, invalid.get(alice.did)?.code]).toEqual([0, 'ESE_SCHEMA'])
+    await board.set('other', 7)
+    await expect(typed.everyones('other' as 'task')).rejects.toMatchObject({ code: 'ESE_SCHEMA', field: 'key', value: 'other' })
+    await typed.delete('task')
+    expect(await typed.get('task')).toBeUndefined()
+    await groups.stop()
   })
 })
 

@@ -120,6 +120,19 @@ function summary(out: Output, report: SimReport, files: { json: string; html: st
       ['event loop busy, delay p99', `${(eventLoop.utilization * 100).toFixed(0)} %, ${eventLoop.delayP99Ms} ms`]
     ]
   )
+  if (report.checks.length > 0) {
+    out.line('')
+    out.table(
+      ['ATTACK', 'MEASURED', 'VALUE', 'BOUND', ''],
+      report.checks.map(({ attack, what, value, is, bound, holds }) => [
+        attack,
+        what,
+        String(value),
+        `${is} ${bound}`,
+        holds ? out.paint.green('holds') : out.paint.red('broken')
+      ])
+    )
+  }
   if (!report.latencyValid) out.line('\nThe event loop was saturated: latencies tell of this machine, not of a network.')
   for (const { what, node, code, message } of report.failures.slice(0, 10)) {
     out.line(`${out.paint.red('failed')}  ${what}, node ${node}: ${code}: ${message}`)

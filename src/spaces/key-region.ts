@@ -1,0 +1,92 @@
+import { base58btc } from 'multiformats/bases/base58'
+import { concat } from '../../protocol/bytes.ts'
+import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
+import { context } from '../../protocol/identity/contexts.ts'
+
+/**
+ * The nearest peers of a key that lie this many times nearer than peers lie apart in this network were ground to lie there: by chance one key in
+ * millions looks so with 20 registrars.
+ */
+const CROWDED_TIMES = 4
+/** Fewer neighbours than this tell nothing of a network's size. */
+const NEIGHBOURS_MIN = 6
+/** Places of the region that are looked up: halves of it that get smaller towards the key. */
+const PLACES = 3
+/** Bits of a place that a key is searched for at the most: 2^16 hashes, for a network of a million nodes. */
+const PLACE_BITS_MAX = 16
+/** Of a place, read as a fraction of the whole */
+const FRACTION_BYTES = 6
+
+/**
+ * How many nodes the network has, as far as the distances to our own nearest neighbours tell; undefined where there are too few of them.
+ * @param neighbours - PeerIds, text form
+ */
+export function nodesEstimated(crypto: CryptoProvider, self: string, neighbours: readonly string[]): number | undefined {
+  const own = placeOfPeer(crypto, self)
+  if (own === undefined) return undefined
+  const distances = distancesTo(crypto, own, neighbours)
+  const farthest = distances.at(-1)
+  return distances.length < NEIGHBOURS_MIN || farthest === undefined || farthest === 0 ? undefined : (distances.length - 1) / farthest
+}
+
+/** Whether the peers that a look-up found nearest to `key` lie so much nearer than those of a network of so many nodes do. */
+export function isCrowded(crypto: CryptoProvider, key: Uint8Array, found: readonly string[], nodes: number): boolean {
+  const distances = distancesTo(crypto, crypto.sha256(key), found)
+  const farthest = distances.at(-1)
+  return farthest !== undefined && distances.length >= NEIGHBOURS_MIN && farthest * CROWDED_TIMES < distances.length / nodes
+}
+
+/**
+ * Keys whose places lie around that of `key`, in the region where a network of so many nodes has about `count`, and the same for everyone whose estimate
+ * is not twice another's: peers nearest to them are as honest there as anywhere.
+ * @see protocol/README.md §4
+ */
+export function regionKeys(crypto: CryptoProvider, key: Uint8Array, { nodes, count }: { nodes: number; count: number }): Uint8Array[] {
+  const place = crypto.sha256(key)
+  // beside the first of them lie 1 to 2 times `count` peers, beside each further one half as many
+  const first = Math.max(0, Math.floor(Math.log2(nodes / count)) - 1)
+  return Array.from({ length: PLACES }, (_, i) => first + i)
+    .filter((bit) => bit < PLACE_BITS_MAX)
+    .map((bit) => keyBeside(crypto, key, place, bit))
+}
+
+/** The first of a row of keys whose place is that of `key` up to `bit`, and another there. */
+function keyBeside(crypto: CryptoProvider, key: Uint8Array, place: Uint8Array, bit: number): Uint8Array {
+  const counter = new Uint8Array(4)
+  for (let n = 0; ; n++) {
+    new DataView(counter.buffer).setUint32(0, n)
+    const candidate = crypto.sha256(concat([context('region'), key, counter]))
+    if (commonBits(crypto.sha256(candidate), place, bit + 1) === bit) return candidate
+  }
+}
+
+/** Leading bits that both have, counted up to `max`. */
+function commonBits(a: Uint8Array, b: Uint8Array, max: number): number {
+  for (let bit = 0; bit < max; bit++) {
+    const mask = 0x80 >> (bit & 7)
+    if ((((a[bit >> 3] as number) ^ (b[bit >> 3] as number)) & mask) !== 0) return bit
+  }
+  return max
+}
+
+/** Ascending, each 0 to 1. */
+function distancesTo(crypto: CryptoProvider, place: Uint8Array, peers: readonly string[]): number[] {
+  return peers
+    .flatMap((peer) => {
+      const other = placeOfPeer(crypto, peer)
+      if (other === undefined) return []
+      let value = 0
+      for (let i = 0; i < FRACTION_BYTES; i++) value = value * 256 + ((place[i] as number) ^ (other[i] as number))
+      return [value / 256 ** FRACTION_BYTES]
+    })
+    .sort((a, b) => a - b)
+}
+
+/** Where the DHT puts a peer: SHA-256 of its multihash. */
+function placeOfPeer(crypto: CryptoProvider, peer: string): Uint8Array | undefined {
+  try {
+    return crypto.sha256(base58btc.baseDecode(peer))
+  } catch {
+    return undefined
+  }
+}
