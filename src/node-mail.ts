@@ -1,4 +1,7 @@
-import { type Eid, type EidHex, eidFromDid, eidHex } from '../protocol/identity/eid.ts'
+import { fromHex, toHex } from '../protocol/bytes.ts'
+import { objectIdOf } from '../protocol/delivery/object.ts'
+import { awaitsDelivery } from '../protocol/delivery/outbox-state.ts'
+import { type Eid, type EidHex, eidFromDid, eidHex, eid as eidOf } from '../protocol/identity/eid.ts'
 import { OutboxDelivery } from './a2a/deliver-outbox.ts'
 import { checkParams } from './a2a/params.ts'
 import type { SendOutcome } from './a2a/send-message.ts'
@@ -34,6 +37,7 @@ export class NodeMail {
     this.outbox = outbox
     this.#ownKeepers = config.keepers.map((did) => eidFromDid(did))
     const rootOf = (hex: EidHex) => successions.rootOf(hex)
+    outbox.onEvent(({ entry }) => void this.#forgetCopy(entry))
     const agent = (home: EidHex) => agents.list().find((one) => homeOf(one) === home)
     const delivery = new OutboxDelivery({ ...components, agent }, { copies: config.outbox.copies })
     this.#runner = new OutboxRunner({
@@ -48,7 +52,7 @@ export class NodeMail {
       queue,
       clockGuard,
       agents: () => agents.list(),
-      keepersOf: () => this.#ownKeepers,
+      keepersOf: () => this.#ownKeepers.filter((one) => agents.ofAnyEid(one) === undefined),
       bounds: () => config.queue,
       rootOf,
       isOwn: (one, eid) => agents.ofAnyEid(eid)?.homeHex === homeOf(one)
@@ -108,6 +112,22 @@ export class NodeMail {
   async sweep(): Promise<void> {
     await this.outbox.sweep()
     await this.#c.keeper?.sweep()
+  }
+
+  /** The sealed copy of what needs no resending any more. */
+  async #forgetCopy({ from, to, messageId, state }: OutboxEntry): Promise<void> {
+    if (awaitsDelivery(state)) return
+    const { crypto, outgoing, store, logger } = this.#c
+    try {
+      for (const audience of new Set([to, eidHex(this.#c.newest(eidOf(fromHex(to))))])) {
+        const objectId = toHex(objectIdOf(crypto, eidOf(fromHex(from)), eidOf(fromHex(audience)), messageId))
+        const removal = outgoing.removal({ issuer: from, audience, objectId })
+        await store.commit(removal.ops)
+        removal.done()
+      }
+    } catch (error) {
+      logger.warn({ err: error }, 'a sealed copy could not be removed; it goes when it ends')
+    }
   }
 
   #seen(peer: Eid): void {

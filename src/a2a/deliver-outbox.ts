@@ -3,6 +3,7 @@ import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { verifyConfirmation } from '../../protocol/delivery/confirmation.ts'
 import { DEPOSIT_OBJECT_BYTES_MAX, verifyReceipt } from '../../protocol/delivery/mailbox.ts'
 import { decodeObject, type GovernedObject, OBJECT_LIFE_MAX_MS } from '../../protocol/delivery/object.ts'
+import { awaitsDelivery } from '../../protocol/delivery/outbox-state.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { type Eid, type EidHex, eidFromDid, eidHex, eid as eidOf } from '../../protocol/identity/eid.ts'
 import { mailboxChannelOf } from '../delivery/mailbox-channel.ts'
@@ -80,6 +81,8 @@ export class OutboxDelivery {
       if (live.audience === 'met') return live
       why = live.why ?? why
     }
+    // What was delivered is nobody else's to keep; only the audience can say more of it.
+    if (!awaitsDelivery(entry.state)) return { news: undefined, audience: 'away', why }
     const kept = await this.#keepers(entry, { from, to, message }, signal)
     return { ...kept, audience: 'away', why }
   }
@@ -159,6 +162,8 @@ export class OutboxDelivery {
           receipts.push(held)
           continue
         }
+        if (held !== undefined)
+          logger.warn({ keeper: eidHex(keeper).slice(0, 16), message: entry.id }, 'a keeper no longer has what it signed for')
         const answer = await depositObject(session, sealed.object, { crypto, clock, signal: patience })
         if (answer.status === 'stored') receipts.push({ keeper: eidHex(session.remote), receipt: answer.receipt })
         else why = answer.refusal.code.toUpperCase().replaceAll('-', '_')

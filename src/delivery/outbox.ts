@@ -153,7 +153,6 @@ export class Outbox {
         return { entry: held, again: true }
       }
       const nowMs = this.#clock.nowMs()
-      await this.#makeRoom(to, message.length)
       this.#lastSequence = Math.max(this.#lastSequence + 1, nowMs)
       const row: Row = {
         id,
@@ -169,7 +168,10 @@ export class Outbox {
         evidence: { receipts: [], confirmation: undefined }
       }
       const entry = entryOf(row)
-      this.#set(entry)
+      await this.#locks.run('room', async () => {
+        await this.#makeRoom(to, message.length)
+        this.#set(entry)
+      })
       try {
         await this.#store.commit([this.#table.put(row.key, rowValue(row))])
       } catch (error) {

@@ -1,0 +1,360 @@
+import { describe, expect, it } from 'vitest'
+import { fromUtf8, utf8 } from '../../protocol/bytes.ts'
+import { signConfirmation, verifyConfirmation } from '../../protocol/delivery/confirmation.ts'
+import { decodeObject, openObject } from '../../protocol/delivery/object.ts'
+import { type EidHex, eidHex } from '../../protocol/identity/eid.ts'
+import { serveKeeper } from '../../src/delivery/keeper-service.ts'
+import { KEEPER_LEASE_MS, KeeperStore } from '../../src/delivery/keeper-store.ts'
+import { type KeeperHandler, mailboxChannelOf } from '../../src/delivery/mailbox-channel.ts'
+import { depositObject } from '../../src/delivery/mailbox-client.ts'
+import { serveMailbox } from '../../src/delivery/mailbox-service.ts'
+import { OwnKeepers } from '../../src/delivery/own-keepers.ts'
+import type { LocalAgent } from '../../src/identity/agent.ts'
+import { silentLogger } from '../../src/platform/logger.ts'
+import { seededRandom } from '../../src/platform/random.ts'
+import type { JsonObject } from '../../src/tasks/todo.ts'
+import { bench, crypto, diskFull, localAgent, principalOf, seal, sessionPair } from './delivery-fixtures.ts'
+
+const wide = { messagesMax: 100, bytesMax: 1_000_000, messagesPerPeerMax: 50, ttlMaxMs: 86_400_000 }
+const asIs = (hex: EidHex) => hex
+
+/** A keeper's node over a disk of its own, for whoever is in `wanted`. */
+async function keeperNode(wanted: Set<EidHex>, bounds = wide) {
+  const b = await bench()
+  const kate = localAgent('kate')
+  const open = () =>
+    KeeperStore.open(
+      { store: b.store, crypto, clockGuard: b.clockGuard, logger: silentLogger },
+      { bounds, homeOf: asIs, mayKeepFor: (hex) => wanted.has(hex) }
+    )
+  const state = { keeper: await open() }
+  /** A session of `peer` with the keeper; its end on the peer's side. */
+  const meet = (peer: LocalAgent, change?: KeeperHandler) => {
+    const pair = sessionPair(peer, kate)
+    const { keeper } = state
+    serveMailbox(pair.right.session, { queue: b.queue, crypto, clock: b.clock, logger: silentLogger, agent: () => undefined, keeper })
+    serveKeeper(pair.right.session, { keeper, crypto, clock: b.clock, logger: silentLogger, identities: (one) => [one] })
+    if (change !== undefined) mailboxChannelOf(pair.right.session, b.clock).serveKeeper(change)
+    return pair.left.session
+  }
+  const channel = (peer: LocalAgent) => mailboxChannelOf(meet(peer), b.clock)
+  const restart = async () => {
+    state.keeper = await open()
+  }
+  return { ...b, kate, state, meet, channel, restart }
+}
+
+async function engaged(bounds = wide) {
+  const asked = { ...wide, messagesMax: 1_000, messagesPerPeerMax: 1_000 }
+  const alice = localAgent('alice')
+  const bob = localAgent('bob')
+  const k = await keeperNode(new Set([bob.eidHex]), bounds)
+  expect(await k.channel(bob).ask({ type: 'keep', bounds: asked })).toMatchObject({ type: 'kept', bounds })
+  const deposit = (object: Uint8Array, by = alice) => depositObject(k.meet(by), object, { crypto, clock: k.clock })
+  const fetched = async (who: LocalAgent, after = 0) => await k.channel(who).ask({ type: 'fetch', after })
+  const object = (messageId: string, from = alice) => seal(from, bob, k.clock.nowMs(), { messageId })
+  const confirm = (bytes: Uint8Array, by = bob) => {
+    const { id, issuer, audience } = decodeObject(bytes)
+    return signConfirmation(by.signer, {
+      objectHash: crypto.sha256(bytes),
+      id,
+      issuer,
+      audience,
+      state: 'delivered',
+      atMs: k.clock.nowMs()
+    })
+  }
+  return { ...k, alice, bob, deposit, fetched, object, confirm }
+}
+
+describe('a keeper', () => {
+  it('[G-18] keeps for nobody that its owner did not name, and for nobody that did not ask', async () => {
+    const bob = localAgent('bob')
+    const k = await keeperNode(new Set([bob.eidHex]))
+    const object = await seal(localAgent('alice'), bob, k.clock.nowMs())
+    const refused = { status: 'refused', refusal: { code: 'not-keeping' } }
+    expect(await depositObject(k.meet(localAgent('alice')), object, { crypto, clock: k.clock })).toMatchObject(refused)
+    expect(await k.channel(localAgent('carol')).ask({ type: 'keep', bounds: wide })).toMatchObject({ type: 'refusal', code: 'not-keeping' })
+  })
+
+  it('[G-18] lets an engagement lapse that its audience does not renew', async () => {
+    const t = await engaged()
+    t.clock.advance(KEEPER_LEASE_MS)
+    expect(await t.deposit(await t.object('late'))).toMatchObject({ refusal: { code: 'not-keeping' } })
+  })
+
+  it('[G-02] [OD-41] signs once it is on disk, the same bytes the same receipt, and has all of it after a restart', async () => {
+    const t = await engaged()
+    const object = await t.object('m-1')
+    const first = await t.deposit(object)
+    expect(first.status).toBe('stored')
+    await t.restart()
+    expect(await t.deposit(object)).toEqual(first)
+    expect(await t.fetched(t.bob)).toMatchObject({ type: 'page', objects: [object], more: false })
+  })
+
+  it('[OD-22] signs nothing when the disk refuses the write', async () => {
+    const t = await engaged()
+    t.level.fault = diskFull
+    expect(await t.deposit(await t.object('m-1'))).toMatchObject({ refusal: { code: 'store-failed' } })
+  })
+
+  it('[OD-32] [OD-45] [G-18] counts what a depositor brings against the EID that its session proved, whoever signed it', async () => {
+    const t = await engaged({ ...wide, messagesPerPeerMax: 2 })
+    const flood = []
+    for (let i = 0; i < 4; i++) flood.push(await t.deposit(await t.object('m', localAgent(`stranger ${i}`)), t.alice))
+    expect(flood.map(({ status }) => status)).toEqual(['stored', 'stored', 'refused', 'refused'])
+    expect(flood[3]).toMatchObject({ refusal: { code: 'asleep_queue_full', kind: 'peer' } })
+    expect((await t.deposit(await t.object('m', localAgent('dave')), localAgent('dave'))).status).toBe('stored')
+  })
+
+  it('[OD-24] [OD-25] keeps no more for an audience than it granted', async () => {
+    const t = await engaged({ ...wide, messagesMax: 1 })
+    await t.deposit(await t.object('m-1'))
+    expect(await t.deposit(await t.object('m-2'))).toMatchObject({ refusal: { code: 'asleep_queue_full', kind: 'messages' } })
+  })
+
+  it('[G-12] takes other bytes under one name for a conflict', async () => {
+    const t = await engaged()
+    await t.deposit(await t.object('m-1'))
+    expect(await t.deposit(await t.object('m-1'))).toMatchObject({ refusal: { code: 'conflict' } })
+  })
+
+  it('[G-18] [OD-50] holds ciphertext that it cannot open', async () => {
+    const t = await engaged()
+    await t.deposit(await seal(t.alice, t.bob, t.clock.nowMs(), { text: 'the secret of the nest' }))
+    const page = await t.fetched(t.bob)
+    if (page.type !== 'page') throw new Error('no page')
+    const object = page.objects[0] as Uint8Array
+    expect(Buffer.from(object).includes('secret of the nest')).toBe(false)
+    await expect(
+      openObject(
+        crypto,
+        decodeObject(object),
+        (kid) => t.kate.mailboxSecret(kid),
+        () => true
+      )
+    ).rejects.toMatchObject({ code: 'OBJECT_KEY' })
+    expect(
+      fromUtf8(
+        await openObject(
+          crypto,
+          decodeObject(object),
+          (kid) => t.bob.mailboxSecret(kid),
+          () => true
+        )
+      )
+    ).toContain('secret of the nest')
+  })
+
+  it('[G-18] hands out pages in order of arrival, each behind its cursor, and to their audience alone', async () => {
+    const t = await engaged({ ...wide, messagesMax: 1_000, messagesPerPeerMax: 1_000 })
+    const sent = []
+    for (let i = 0; i < 300; i++) {
+      const object = await t.object(`m-${i}`)
+      sent.push(object)
+      await t.deposit(object)
+    }
+    expect(await t.fetched(t.alice)).toMatchObject({ objects: [], more: false })
+    const got: Uint8Array[] = []
+    let pages = 0
+    for (let after = 0, more = true; more; pages++) {
+      const page = await t.fetched(t.bob, after)
+      if (page.type !== 'page') throw new Error('no page')
+      got.push(...page.objects)
+      after = page.next
+      more = page.more
+    }
+    expect(pages).toBe(2)
+    expect(got).toEqual(sent)
+  })
+
+  it('[G-18] lets go on the audience’s own signed word about those very bytes, and on nobody else’s', async () => {
+    const t = await engaged()
+    const object = await t.object('m-1')
+    await t.deposit(object)
+    const release = (by: LocalAgent, confirmation: Uint8Array) => t.channel(by).ask({ type: 'release', confirmations: [confirmation] })
+    expect(await release(t.alice, t.confirm(object, t.alice))).toMatchObject({
+      type: 'refusal',
+      code: 'invalid',
+      reason: 'OBJECT_AUDIENCE'
+    })
+    expect(await release(t.alice, t.confirm(object))).toMatchObject({ type: 'refusal', code: 'invalid', reason: 'OBJECT_AUDIENCE' })
+    const other = await t.object('m-1')
+    expect(await release(t.bob, t.confirm(other))).toEqual({ type: 'released', request: expect.any(Number), count: 0 })
+    expect(await t.fetched(t.bob)).toMatchObject({ objects: [object] })
+    expect(await release(t.bob, t.confirm(object))).toMatchObject({ count: 1 })
+    expect(await t.fetched(t.bob)).toMatchObject({ objects: [] })
+  })
+
+  it('[F088] tells the issuer, and the issuer alone, what is held and what the audience said, also after a restart, until the object ends', async () => {
+    const t = await engaged()
+    const [held, gone] = [await t.object('held'), await t.object('gone')]
+    for (const object of [held, gone]) await t.deposit(object)
+    await t.channel(t.bob).ask({ type: 'release', confirmations: [t.confirm(gone)] })
+    await t.restart()
+    const ids = [held, gone].map((object) => decodeObject(object).id)
+    const ask = (who: LocalAgent) => t.channel(who).ask({ type: 'ask', audience: t.bob.eid, ids })
+    const told = await ask(t.alice)
+    if (told.type !== 'told') throw new Error('not told')
+    expect(told.held).toEqual([ids[0]])
+    const isBob = (by: Parameters<typeof eidHex>[0]) => eidHex(by) === t.bob.eidHex
+    const confirmation = told.confirmations[0] as Uint8Array
+    expect(verifyConfirmation(crypto, confirmation, { isAudience: isBob, sent: { object: decodeObject(gone), bytes: gone } }).state).toBe(
+      'delivered'
+    )
+    expect(await ask(localAgent('eve'))).toMatchObject({ held: [], confirmations: [] })
+    t.clock.advance(3_600_001)
+    await t.state.keeper.sweep()
+    expect(await ask(t.alice)).toMatchObject({ held: [], confirmations: [] })
+  })
+})
+
+describe('an audience that comes back', () => {
+  /** Bob's node, with keepers that he can meet. */
+  async function returned(
+    keepers: { kate: LocalAgent; session: (bob: LocalAgent) => ReturnType<typeof sessionPair>['left']['session'] }[],
+    bob: LocalAgent
+  ) {
+    const home = await bench({ isAudience: (agent, eid) => eidHex(eid) === agent.eidHex, approvalFor: () => 'none' })
+    const own = new OwnKeepers({
+      queue: home.queue,
+      replay: home.replay,
+      clockGuard: home.clockGuard,
+      crypto,
+      clock: home.clock,
+      random: seededRandom(1),
+      logger: silentLogger,
+      agents: () => [bob],
+      keepersOf: () => keepers.map(({ kate }) => kate.eid),
+      bounds: () => wide,
+      open: async (agent, keeper) => {
+        const found = keepers.find(({ kate }) => kate.eidHex === eidHex(keeper))
+        if (found === undefined) throw new Error('unknown keeper')
+        return found.session(agent)
+      },
+      drain: (agent) => home.drain.drain(agent),
+      rootOf: asIs,
+      isOwn: (agent, eid) => eidHex(eid) === agent.eidHex
+    })
+    const messages = () => home.todos.messages().map((message: JsonObject) => message.messageId)
+    return { ...home, own, messages }
+  }
+  const of = (k: { kate: LocalAgent; meet: (peer: LocalAgent) => ReturnType<typeof sessionPair>['left']['session'] }) => ({
+    kate: k.kate,
+    session: (bob: LocalAgent) => k.meet(bob)
+  })
+
+  it('[G-15] [OD-36] puts what two keepers hold between them into the order in which it was sealed, takes each once, and both let go', async () => {
+    const first = await engaged()
+    const { alice, bob } = first
+    const second = await keeperNode(new Set([bob.eidHex]))
+    await second.channel(bob).ask({ type: 'keep', bounds: wide })
+    for (const [messageId, places] of [
+      ['1', [first, second]],
+      ['2', [second]],
+      ['3', [first, second]],
+      ['4', [first]]
+    ] as const) {
+      const object = await seal(alice, bob, first.clock.nowMs(), { messageId })
+      for (const place of places)
+        expect((await depositObject(place.meet(alice), object, { crypto, clock: place.clock })).status).toBe('stored')
+      first.clock.advance(10)
+      second.clock.advance(10)
+    }
+    const t = await returned([of(first), of(second)], bob)
+    t.clock.advance(1_000)
+    expect(await t.own.round(bob)).toEqual({ met: 2, missed: 0, fetched: 4, faults: 0, confirmed: 4 })
+    expect(t.messages()).toEqual(['1', '2', '3', '4'])
+    for (const place of [first, second]) expect((await place.state.keeper.usage())[0]?.messages).toBe(0)
+    expect(await t.own.round(bob)).toMatchObject({ fetched: 0, confirmed: 0 })
+    expect(t.messages()).toHaveLength(4)
+  })
+
+  it('[OD-36] confirms what a keeper hands out again, and nothing has its effect twice', async () => {
+    const k = await engaged()
+    await k.deposit(await k.object('m-1'))
+    const forgetful = { kate: k.kate, session: (bob: LocalAgent) => k.meet(bob) }
+    const t = await returned([forgetful], k.bob)
+    const release = k.state.keeper.release.bind(k.state.keeper)
+    k.state.keeper.release = async () => 0
+    expect(await t.own.round(k.bob)).toMatchObject({ fetched: 1, confirmed: 1 })
+    expect(await t.own.round(k.bob)).toMatchObject({ fetched: 1, confirmed: 1 })
+    expect(t.messages()).toEqual(['m-1'])
+    k.state.keeper.release = release
+    await t.own.round(k.bob)
+    expect((await k.state.keeper.usage())[0]?.messages).toBe(0)
+  })
+
+  it('[F083] takes nothing that no issuer signed for it from a keeper that swaps, forges and repeats without end, and still hears the honest one', async () => {
+    const honest = await engaged()
+    const { alice, bob } = honest
+    await honest.deposit(await honest.object('good'))
+    const liar = await keeperNode(new Set([bob.eidHex]))
+    const good = await honest.object('other')
+    const forged = good.slice()
+    forged[forged.length - 1] = (forged.at(-1) as number) ^ 1
+    const forCarol = await seal(alice, localAgent('carol'), honest.clock.nowMs())
+    let pages = 0
+    const lies: KeeperHandler = async (request) => {
+      if (request.type === 'keep') return { type: 'kept', bounds: wide, untilMs: Number.MAX_SAFE_INTEGER }
+      if (request.type !== 'fetch') return { type: 'released', count: 0 }
+      pages++
+      return { type: 'page', objects: [forged, forCarol, utf8('nothing')], next: request.after + 1, more: true }
+    }
+    const t = await returned([{ kate: liar.kate, session: (one) => liar.meet(one, lies) }, of(honest)], bob)
+    const report = await t.own.round(bob)
+    expect(report).toMatchObject({ met: 2, fetched: 1, confirmed: 1 })
+    expect(report.faults).toBe(pages * 3)
+    expect(pages).toBeLessThan(200)
+    expect(t.messages()).toEqual(['good'])
+  })
+
+  it('[G-18] asks again, sooner, when a keeper was not reached or answers something else, and takes from the others meanwhile', async () => {
+    const k = await engaged()
+    await k.deposit(await k.object('m-1'))
+    const dead = localAgent('dead')
+    const odd = await keeperNode(new Set())
+    const t = await returned(
+      [
+        {
+          kate: dead,
+          session: () => {
+            throw new Error('unreachable')
+          }
+        },
+        { kate: odd.kate, session: (one) => odd.meet(one, async () => ({ type: 'released', count: 1 })) },
+        of(k)
+      ],
+      k.bob
+    )
+    expect(await t.own.round(k.bob)).toMatchObject({ met: 1, missed: 2, confirmed: 1 })
+    expect(t.messages()).toEqual(['m-1'])
+  })
+
+  it('[G-10] asks for nothing while its clock reads too early, since it could judge nothing', async () => {
+    const k = await engaged()
+    await k.deposit(await k.object('m-1'))
+    const t = await returned([of(k)], k.bob)
+    t.clock.advance(3_600_000)
+    t.clockGuard.now()
+    await t.clockGuard.persist()
+    t.clock.jumpWall(-600_000)
+    expect(await t.own.round(k.bob)).toMatchObject({ met: 0, fetched: 0 })
+    expect(t.messages()).toEqual([])
+  })
+
+  it('[OD-24] [G-18] takes as much as its own queue holds, hands that over, and goes on with the rest', async () => {
+    const k = await engaged()
+    for (let i = 0; i < 5; i++) {
+      await k.deposit(await k.object(`m-${i}`))
+      k.clock.advance(1)
+    }
+    const t = await returned([of(k)], k.bob)
+    t.clock.advance(10)
+    t.bounds.messagesMax = 2
+    expect(await t.own.round(k.bob)).toMatchObject({ fetched: 5, confirmed: 5 })
+    expect(t.messages()).toEqual(['m-0', 'm-1', 'm-2', 'm-3', 'm-4'])
+    expect(principalOf(k.alice)).toBe(t.todos.created[0]?.caller.id)
+  })
+})
