@@ -4,7 +4,7 @@ import { RookeryError } from '../../src/errors.ts'
 import type { HostedAgent } from '../../src/identity/hosted-agent.ts'
 import { Traffic } from '../../src/net/traffic.ts'
 import { createNode, type RookeryNode } from '../../src/node.ts'
-import { systemClock } from '../../src/platform/clock.ts'
+import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import { derivedBytes, derivedRandom } from './seeds.ts'
 
 /** The simulator's profile: replicas and table small enough that hundreds of nodes fit in one process. */
@@ -31,10 +31,12 @@ export interface BootInit {
   signal: AbortSignal
   /** of the host key, 32 bytes; by default it follows from seed and index */
   nodeSeed?: Uint8Array
+  /** by default the system's */
+  clock?: Clock
 }
 
 /** Keys follow from seed and index; nothing is written to disk. */
-export async function bootNode({ index, seed, bootstrap, signal, nodeSeed }: BootInit): Promise<SimNode> {
+export async function bootNode({ index, seed, bootstrap, signal, nodeSeed, clock = systemClock }: BootInit): Promise<SimNode> {
   const traffic = new Traffic()
   const node = await createNode(
     {
@@ -47,6 +49,7 @@ export async function bootNode({ index, seed, bootstrap, signal, nodeSeed }: Boo
     {
       level: new MemoryLevel({ keyEncoding: 'utf8', valueEncoding: 'view' }),
       nodeSeed: nodeSeed ?? derivedBytes(seed, 'node-key', index),
+      clock,
       random: derivedRandom(seed, 'random', index),
       transport: 'memory',
       http: 'off',

@@ -1,7 +1,7 @@
 import { RookeryError } from '../../src/errors.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { drawDistinct } from '../scenarios/draw.ts'
-import { bootNode, joinDht, SIM_K, type SimNode } from './boot-node.ts'
+import { type BootInit, bootNode, joinDht, SIM_K, type SimNode } from './boot-node.ts'
 import { eachOf } from './each-of.ts'
 import { derivedRandom } from './seeds.ts'
 
@@ -87,14 +87,14 @@ export class RealEngine {
   }
 
   /** More nodes, with host keys of one's own choice, once the others run; they join through nodes that do. */
-  async add(seeds: readonly Uint8Array[]): Promise<SimNode[]> {
+  async add(seeds: readonly Uint8Array[], more: Pick<BootInit, 'clock'> = {}): Promise<SimNode[]> {
     const { seed, signal } = this.#init
     const through = drawDistinct(derivedRandom(seed, 'bootstrap-later'), this.nodes, 1 + BOOTSTRAP_OTHERS)
     const bootstrap = through.flatMap((other) => other.bootstrapAddrs)
     const first = this.nodes.length
     const added: SimNode[] = []
     await eachOf([...seeds.entries()], BOOT_AT_ONCE, async ([i, nodeSeed]) => {
-      const node = await bootNode({ index: first + i, seed, bootstrap, signal, nodeSeed })
+      const node = await bootNode({ index: first + i, seed, bootstrap, signal, nodeSeed, ...more })
       this.nodes.push(node)
       added.push(node)
       await joinDht(node, signal)

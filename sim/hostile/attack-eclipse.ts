@@ -1,11 +1,17 @@
 import { compare, concat } from '../../protocol/bytes.ts'
+import { locatorKey } from '../../protocol/discovery/dht-key.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
+import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import type { SimNode } from '../engine/boot-node.ts'
+import { eachOf } from '../engine/each-of.ts'
 import { derivedBytes } from '../engine/seeds.ts'
+import { drawDistinct } from '../scenarios/draw.ts'
 import { turnRegistrar } from './registrars.ts'
 import type { World } from './world.ts'
 
 const MEMBERS = 4
+const LOCATOR_SEEKERS = 10
+const WEEK_MS = 7 * 86_400_000
 /** A PeerId of an Ed25519 key: an identity multihash over the protobuf of the key. */
 const PEER_ID_PREFIX = Uint8Array.of(0x00, 0x24, 0x08, 0x01, 0x12, 0x20)
 
@@ -27,16 +33,44 @@ export function groundSeeds(seed: number, key: Uint8Array, { count, tries }: { c
 export async function eclipsedKey(world: World, { identities, foundMin }: { identities: number; foundMin: number }): Promise<void> {
   const attack = `eclipse by ${identities} ground identities`
   const space = await world.open('eclipse', MEMBERS)
-  const tries = Math.max(2_000, identities * world.engine.nodes.length * 4)
-  const seeds = groundSeeds(world.seed, space.dsid, { count: identities, tries })
-  const sybils = await world.engine.add(seeds)
-  for (const sybil of sybils) await turnRegistrar(sybil, 'omits', new Map())
-  const ground = new Set(sybils.map(({ node }) => node.peer))
   const seeker = world.honest.at(-1) as SimNode
-  const nearest = await seeker.node.host.dht.closestPeers(space.dsid)
-  const held = nearest.filter(({ peer }) => ground.has(peer)).length
-  world.check(attack, 'of the nearest places that the attacker holds, in all', held / nearest.length, 'at least', 0.5)
+  const sybils = await surround(world, { attack, key: space.dsid, identities, seeker })
+  for (const sybil of sybils) await turnRegistrar(sybil, 'omits', new Map())
   const late = world.honest.filter((node) => node !== space.curator && node !== seeker && !space.members.includes(node)).slice(-1)
   await world.join(space, late)
   world.checkSearches(attack, await world.search(space), foundMin)
+}
+
+/**
+ * The same around the key of an agent's locator. These identities lose what they are given: their clocks are a week ahead, so all that they hold has run
+ * out for them.
+ */
+export async function eclipsedLocator(world: World, { identities }: { identities: number }): Promise<void> {
+  const attack = `eclipse of a locator by ${identities} ground identities`
+  const [victim, ...seekers] = drawDistinct(world.random, world.honest, 1 + LOCATOR_SEEKERS) as [SimNode, ...SimNode[]]
+  const clock = { ...systemClock, nowMs: () => systemClock.nowMs() + WEEK_MS }
+  await surround(world, { attack, key: locatorKey(victim.agent.eid), identities, seeker: seekers[0] as SimNode, clock })
+  await victim.node.locators.publish(victim.agent, { signal: world.signal })
+  let found = 0
+  let forged = 0
+  await eachOf(seekers, 4, async ({ node }) => {
+    const resolved = await node.locators.resolve(victim.agent.eid, { signal: world.signal, fresh: true }).catch(() => undefined)
+    if (resolved?.address.peer === victim.node.peer) found++
+    else if (resolved !== undefined) forged++
+  })
+  world.check(attack, 'look-ups that found the agent', found / seekers.length, 'at least', 0.99)
+  world.check(attack, 'look-ups that led elsewhere', forged, 'exactly', 0)
+}
+
+async function surround(
+  world: World,
+  { attack, key, identities, seeker, ...more }: { attack: string; key: Uint8Array; identities: number; seeker: SimNode; clock?: Clock }
+): Promise<SimNode[]> {
+  const tries = Math.max(2_000, identities * world.engine.nodes.length * 4)
+  const added = await world.engine.add(groundSeeds(world.seed, key, { count: identities, tries }), more)
+  const ground = new Set(added.map(({ node }) => node.peer))
+  const nearest = await seeker.node.host.dht.closestPeers(key)
+  const held = nearest.filter(({ peer }) => ground.has(peer)).length
+  world.check(attack, 'of the nearest places that the attacker holds, in all', held / nearest.length, 'at least', 0.5)
+  return added
 }

@@ -1,4 +1,4 @@
-import { eclipsedKey } from '../hostile/attack-eclipse.ts'
+import { eclipsedKey, eclipsedLocator } from '../hostile/attack-eclipse.ts'
 import { discoveryFlood } from '../hostile/attack-flood.ts'
 import { poisonedRecords } from '../hostile/attack-poison.ts'
 import { lyingRegistrars } from '../hostile/attack-registrars.ts'
@@ -22,11 +22,29 @@ interface Load {
   floodLacking: number
   floodEnough: number
   slowStreamsEach: number
+  /** ground identities around an agent's locator; those around a space are always twenty */
+  locatorIdentities: number
 }
 
-const USUAL: Load = { searches: 100, sybils: 1_000, sybilHosts: 20, floodLacking: 10_000, floodEnough: 100, slowStreamsEach: 4 }
+const USUAL: Load = {
+  searches: 100,
+  sybils: 1_000,
+  sybilHosts: 20,
+  floodLacking: 10_000,
+  floodEnough: 100,
+  slowStreamsEach: 4,
+  locatorIdentities: ECLIPSE_IDENTITIES
+}
 /** For continuous integration: the same attacks, fewer times. */
-const SHORT: Load = { searches: 16, sybils: 120, sybilHosts: 3, floodLacking: 500, floodEnough: 5, slowStreamsEach: 1 }
+const SHORT: Load = {
+  searches: 16,
+  sybils: 120,
+  sybilHosts: 3,
+  floodLacking: 500,
+  floodEnough: 5,
+  slowStreamsEach: 1,
+  locatorIdentities: 8
+}
 
 type AttackName = keyof typeof ATTACKS
 
@@ -36,7 +54,8 @@ const ATTACKS = {
   sybils: (world: World, load: Load) => sybilSpace(world, { identities: load.sybils, hosts: load.sybilHosts }),
   flood: (world: World, load: Load) => discoveryFlood(world, { lacking: load.floodLacking, enough: load.floodEnough }),
   registrars: (world: World) => lyingRegistrars(world, { shareLater: SHARE_LATER }),
-  eclipse: (world: World) => eclipsedKey(world, { identities: ECLIPSE_IDENTITIES, foundMin: 0.99 })
+  eclipse: (world: World) => eclipsedKey(world, { identities: ECLIPSE_IDENTITIES, foundMin: 0.99 }),
+  locator: (world: World, load: Load) => eclipsedLocator(world, { identities: load.locatorIdentities })
 } satisfies Record<string, (world: World, load: Load) => Promise<unknown>>
 
 interface HostilePlan {
@@ -50,7 +69,7 @@ interface HostilePlan {
   nodes: number
 }
 
-const EVERY_ATTACK: readonly AttackName[] = ['poison', 'squat', 'sybils', 'flood', 'registrars', 'eclipse']
+const EVERY_ATTACK: readonly AttackName[] = ['poison', 'squat', 'sybils', 'flood', 'registrars', 'eclipse', 'locator']
 
 const PLANS: readonly HostilePlan[] = [
   {
@@ -87,8 +106,9 @@ const PLANS: readonly HostilePlan[] = [
   },
   {
     name: 'eclipse',
-    description: 'Twenty identities, ground to be the nearest to one key, take every join of a space and show none.',
-    attacks: ['eclipse'],
+    description:
+      'Twenty identities, ground to be the nearest to one key, take every join of a space and show none; as many around the locator of an agent.',
+    attacks: ['eclipse', 'locator'],
     streams: 'none',
     load: USUAL,
     nodes: 100

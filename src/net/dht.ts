@@ -9,6 +9,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { DhtDatastore } from './dht-datastore.ts'
 import { type KadRpc, type Lookup, NO_PATH } from './dht-lookup.ts'
 import type { Dht, FoundPeer, PeerAddress } from './host.ts'
+import { alternately, beyondTheCrowd } from './key-region.ts'
 import { withoutPeer } from './multiaddrs.ts'
 
 /** RPCs of one put or look-up that are under way at a time */
@@ -18,6 +19,8 @@ const READS_AT_ONCE = 6
 const READ_TIMEOUT_MS = 4_000
 /** A look-up that takes longer than this is over; what it found until then counts. */
 const QUERY_TIMEOUT_MS = 30_000
+/** Peers of a crowded key's region that hold its value too, in k: estimates of a network's size differ, so regions overlap only in part. */
+const REGION_TIMES = 2
 
 export interface KadDhtComponents {
   kad: KadRpc
@@ -111,7 +114,7 @@ export class KademliaDht implements Dht {
     options: { signal?: AbortSignal } = {}
   ): Promise<{ stored: number; asked: number; known: number }> {
     const own = await this.#putOwn(key, value)
-    const peers = await this.closestPeers(key, options)
+    const peers = await this.#holders(key, options)
     const self = this.#c.peer.toString()
     const others = peers.filter(({ peer }) => peer !== self)
     const message = {
@@ -139,6 +142,14 @@ export class KademliaDht implements Dht {
     return { stored, asked: peers.length, known: peers.length }
   }
 
+  /** The nearest, and where they crowd around the key those of its region between them, so that writer and reader meet though ground identities hold all places. */
+  async #holders(key: Uint8Array, options: { signal?: AbortSignal }): Promise<FoundPeer[]> {
+    const nearest = await this.closestPeers(key, options)
+    const { kad, peer, crypto } = this.#c
+    const around = await beyondTheCrowd({ dht: this, self: peer.toString(), crypto }, key, nearest, { count: kad.k, ...options })
+    return alternately(around.slice(0, REGION_TIMES * kad.k), nearest)
+  }
+
   /** @returns whether our own copy is the one held now; throws when the rules refuse the value itself */
   async #putOwn(key: Uint8Array, value: Uint8Array): Promise<boolean> {
     try {
@@ -157,7 +168,7 @@ export class KademliaDht implements Dht {
       seen.add(toHex(own))
       yield own
     }
-    const peers = await this.closestPeers(key, options)
+    const peers = await this.#holders(key, options)
     const self = this.#c.peer.toString()
     const scope = this.#scope(options.signal, QUERY_TIMEOUT_MS)
     const queue: Uint8Array[] = []

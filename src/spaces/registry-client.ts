@@ -21,13 +21,13 @@ import { ProtocolError } from '../../protocol/errors.ts'
 import type { RegistryEvidence } from '../evidence/evidence.ts'
 import { readFrame, writeFrame } from '../net/frame.ts'
 import type { FoundPeer, Host, PeerAddress } from '../net/host.ts'
+import { alternately, beyondTheCrowd } from '../net/key-region.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { WorkSolver } from '../work/solver.ts'
 import { networkOf } from './address-scope.ts'
 import { eachOf, withDeadline } from './deadline.ts'
 import { EntryUnion, type ListedEntry, type ListQuery } from './entry-union.ts'
-import { isCrowded, nodesEstimated, regionKeys } from './key-region.ts'
 import { bitsWorthSolving, PutWork } from './put-work.ts'
 import { RecentRegistrars } from './recent-registrars.ts'
 import { RegistrarBook, type RegistrarReport } from './registrar-book.ts'
@@ -143,36 +143,17 @@ export function createRegistryClient(components: ClientComponents, init: Registr
     if (recent !== undefined) return recent
     const closest = await host.dht.closestPeers(key, { countMax: registrarsMax * 2, ...(signal === undefined ? {} : { signal }) })
     const near = spread(closest).slice(0, registrarsMax)
-    const around = await beyondTheCrowd(key, closest, near, signal)
+    const crowd = {
+      count: registrarsMax,
+      isThinned: near.length < Math.min(registrarsMax, closest.length),
+      ...(signal === undefined ? {} : { signal })
+    }
+    const others = await beyondTheCrowd({ dht: host.dht, self: host.peer, crypto }, key, closest, crowd)
+    const around = spread([...near, ...others]).slice(near.length, near.length + registrarsMax)
     const chosen = around.length === 0 ? near : alternately(around, near)
     if (chosen.length === 0) chosen.push({ peer: host.peer, addrs: [] })
     lately.set(key, chosen)
     return chosen
-  }
-
-  /**
-   * Where the nearest places are taken by peers ground to lie there, or by one network, as many peers of the region around the key; else none.
-   * @see protocol/README.md §4
-   */
-  async function beyondTheCrowd(
-    key: Uint8Array,
-    closest: readonly FoundPeer[],
-    near: readonly FoundPeer[],
-    signal: AbortSignal | undefined
-  ): Promise<FoundPeer[]> {
-    const neighbours = host.dht.neighbours(registrarsMax).map(({ peer }) => peer)
-    const nodes = nodesEstimated(crypto, host.peer, neighbours)
-    if (nodes === undefined || nodes <= registrarsMax) return []
-    const names = closest.slice(0, registrarsMax).map(({ peer }) => peer)
-    if (near.length >= names.length && !isCrowded(crypto, key, names, nodes)) return []
-    logger.warn({ nodes: Math.round(nodes) }, 'the nearest places of a key are crowded; its region is asked too')
-    const found = await Promise.all(
-      regionKeys(crypto, key, { nodes, count: registrarsMax }).map((beside) =>
-        host.dht.closestPeers(beside, { countMax: registrarsMax, ...(signal === undefined ? {} : { signal }) })
-      )
-    )
-    const others = found.reduce<FoundPeer[]>((sofar, more) => alternately(sofar, more), []).filter(({ peer }) => !names.includes(peer))
-    return spread([...near, ...others]).slice(near.length, near.length + registrarsMax)
   }
 
   async function request<T>(
@@ -372,12 +353,6 @@ function spread(closest: readonly FoundPeer[]): FoundPeer[] {
     for (const network of networks) taken.set(network, (taken.get(network) ?? 0) + 1)
     return true
   })
-}
-
-/** One of each in turn, each peer once. */
-function alternately(first: readonly FoundPeer[], second: readonly FoundPeer[]): FoundPeer[] {
-  const all = Array.from({ length: Math.max(first.length, second.length) }, (_, i) => [first[i], second[i]]).flat()
-  return [...new Map(all.filter((one) => one !== undefined).map((one) => [one.peer, one])).values()]
 }
 
 function withSeeds(targets: PeerAddress[], seeds: readonly PeerAddress[]): PeerAddress[] {

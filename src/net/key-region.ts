@@ -2,6 +2,7 @@ import { base58btc } from 'multiformats/bases/base58'
 import { concat } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { context } from '../../protocol/identity/contexts.ts'
+import type { Dht, FoundPeer } from './host.ts'
 
 /**
  * The nearest peers of a key that lie this many times nearer than peers lie apart in this network were ground to lie there: by chance one key in
@@ -11,11 +12,43 @@ const CROWDED_TIMES = 4
 /** Fewer neighbours than this tell nothing of a network's size. */
 const NEIGHBOURS_MIN = 6
 /** Places of the region that are looked up: halves of it that get smaller towards the key. */
-const PLACES = 3
+const PLACES = 4
 /** Bits of a place that a key is searched for at the most: 2^16 hashes, for a network of a million nodes. */
 const PLACE_BITS_MAX = 16
 /** Of a place, read as a fraction of the whole */
 const FRACTION_BYTES = 6
+
+/**
+ * Where the nearest places of a key are taken by peers that were ground to lie there, others of the region around it, at most `count`; else none.
+ * @param nearest - what a look-up of the key found, nearest first
+ * @param isThinned - some of them do not count, for one network has them all
+ * @throws as {@link Dht.closestPeers}
+ * @see protocol/README.md §3, §4
+ */
+export async function beyondTheCrowd(
+  { dht, self, crypto }: { dht: Pick<Dht, 'closestPeers' | 'neighbours'>; self: string; crypto: CryptoProvider },
+  key: Uint8Array,
+  nearest: readonly FoundPeer[],
+  { count, isThinned = false, ...options }: { count: number; isThinned?: boolean; signal?: AbortSignal }
+): Promise<FoundPeer[]> {
+  const nodes = nodesEstimated(
+    crypto,
+    self,
+    dht.neighbours(count).map(({ peer }) => peer)
+  )
+  const names = nearest.slice(0, count).map(({ peer }) => peer)
+  if (nodes === undefined || !((isThinned && nodes > count) || isCrowded(crypto, key, names, nodes))) return []
+  const found = await Promise.all(
+    regionKeys(crypto, key, { nodes, count }).map((beside) => dht.closestPeers(beside, { countMax: count, ...options }))
+  )
+  return found.reduce<FoundPeer[]>((sofar, more) => alternately(sofar, more), []).filter(({ peer }) => !names.includes(peer))
+}
+
+/** One of each in turn, each peer once. */
+export function alternately(first: readonly FoundPeer[], second: readonly FoundPeer[]): FoundPeer[] {
+  const all = Array.from({ length: Math.max(first.length, second.length) }, (_, i) => [first[i], second[i]]).flat()
+  return [...new Map(all.filter((one) => one !== undefined).map((one) => [one.peer, one])).values()]
+}
 
 /**
  * How many nodes the network has, as far as the distances to our own nearest neighbours tell; undefined where there are too few of them.
@@ -37,14 +70,14 @@ export function isCrowded(crypto: CryptoProvider, key: Uint8Array, found: readon
 }
 
 /**
- * Keys whose places lie around that of `key`, in the region where a network of so many nodes has about `count`, and the same for everyone whose estimate
- * is not twice another's: peers nearest to them are as honest there as anywhere.
+ * Keys whose places lie around that of `key`, in the region where a network of so many nodes has about `count`, most of them the same for
+ * everyone whose estimate is not more than twice another's: peers nearest to them are as honest there as anywhere.
  * @see protocol/README.md §4
  */
 export function regionKeys(crypto: CryptoProvider, key: Uint8Array, { nodes, count }: { nodes: number; count: number }): Uint8Array[] {
   const place = crypto.sha256(key)
-  // beside the first of them lie 1 to 2 times `count` peers, beside each further one half as many
-  const first = Math.max(0, Math.floor(Math.log2(nodes / count)) - 1)
+  // beside the first of them lie 2 to 4 times `count` peers, beside each further one half as many
+  const first = Math.max(0, Math.floor(Math.log2(nodes / count)) - 2)
   return Array.from({ length: PLACES }, (_, i) => first + i)
     .filter((bit) => bit < PLACE_BITS_MAX)
     .map((bit) => keyBeside(crypto, key, place, bit))

@@ -2,8 +2,8 @@ import { base58btc } from 'multiformats/bases/base58'
 import { describe, expect, it } from 'vitest'
 import { concat } from '../../protocol/bytes.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
+import { isCrowded, nodesEstimated, regionKeys } from '../../src/net/key-region.ts'
 import { seededRandom } from '../../src/platform/random.ts'
-import { isCrowded, nodesEstimated, regionKeys } from '../../src/spaces/key-region.ts'
 
 const K = 20
 const random = seededRandom(7)
