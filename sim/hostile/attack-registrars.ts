@@ -41,6 +41,9 @@ export async function lyingRegistrars(world: World, { shareLater }: { shareLater
   const reported = new Set(reports.filter(({ invented }) => invented > 0).map(({ peer }) => peer)).size
   world.check('lying registrars', 'that served forgeries and were reported by those who asked them', reported, 'at least', inventors)
   world.check('lying registrars', 'honest registrars reported', reports.filter(({ peer }) => !liars.has(peer)).length, 'exactly', 0)
+  // whoever waits for them would only wait: for what follows they lie instead
+  const silent = world.hostile.filter((_, i) => (i < turned.size ? kindOf(i) : kindOf(i - turned.size)) === 'silent')
+  await eachOf(silent, 8, (node) => turnRegistrar(node, 'omits', lines))
   return space
 }
 

@@ -37,7 +37,7 @@ const USUAL: Load = {
 }
 /** For continuous integration: the same attacks, fewer times. */
 const SHORT: Load = {
-  searches: 16,
+  searches: 12,
   sybils: 120,
   sybilHosts: 3,
   floodLacking: 500,
