@@ -37,8 +37,9 @@ const NEVER: ReadonlySet<string> = new Set([
 /** The audience answered, so its keepers have nothing to do. */
 const MET: ReadonlySet<string> = new Set(['RATE_LIMITED', 'STORE_WRITE_FAILED', 'UNAUTHENTICATED', 'INTERNAL_ERROR'])
 const TERMINAL = new Set(['TASK_STATE_COMPLETED', 'TASK_STATE_FAILED', 'TASK_STATE_CANCELED', 'TASK_STATE_REJECTED'])
-/** One keeper is waited for so long; the others have their turn whatever it does. */
-const KEEPER_MS = 20_000
+/** The audience is waited for so long, one keeper so long; the next has its turn whatever it does. A repetition does no harm. */
+const AUDIENCE_MS = 15_000
+const KEEPER_MS = 10_000
 /** An agent of this very node needs none. */
 const NO_RECEIPT = new Uint8Array()
 
@@ -92,7 +93,7 @@ export class OutboxDelivery {
     try {
       // Sealed before anything else seals it, so that no copy outlives the sender's wish.
       if (entry.expiresAtMs - entry.acceptedAtMs < OBJECT_LIFE_MAX_MS) await this.#sealed(entry, input)
-      const outcome = await this.#c.send(input, signal)
+      const outcome = await this.#c.send(input, AbortSignal.any([signal, timeoutOf(this.#c.clock, AUDIENCE_MS, 'AUDIENCE_TIMEOUT')]))
       switch (outcome.outcome) {
         case 'task': {
           const { id, status } = outcome.task ?? {}
@@ -153,7 +154,7 @@ export class OutboxDelivery {
       signal.throwIfAborted()
       const held = before.find((one) => one.keeper === eidHex(keeper))
       if (held === undefined && receipts.length >= this.#copies) continue
-      const patience = AbortSignal.any([signal, timeoutOf(clock, KEEPER_MS)])
+      const patience = AbortSignal.any([signal, timeoutOf(clock, KEEPER_MS, 'KEEPER_TIMEOUT')])
       try {
         const session = await this.#c.open(from, newest(keeper), patience)
         const word = await this.#ask(session, { object, bytes: sealed.object, to }, patience)
@@ -224,8 +225,8 @@ function later({ asleep }: SendOutcome): { retryAfterMs?: number } {
   return asleep?.retryAfterSec === undefined ? {} : { retryAfterMs: asleep.retryAfterSec * 1_000 }
 }
 
-function timeoutOf(clock: Clock, ms: number): AbortSignal {
+function timeoutOf(clock: Clock, ms: number, code: string): AbortSignal {
   const late = new AbortController()
-  clock.after(ms, () => late.abort(new RookeryError('KEEPER_TIMEOUT', `a keeper did not answer within ${ms} ms`, { kind: 'timeout' })))
+  clock.after(ms, () => late.abort(new RookeryError(code, `no answer came within ${ms} ms`, { kind: 'timeout' })))
   return late.signal
 }
