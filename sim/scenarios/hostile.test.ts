@@ -4,7 +4,7 @@ import { runScenario } from '../run-scenario.ts'
 const SEED = 1
 
 describe(`a network of 50 real nodes of which 10 are hostile, then 15 and 20 ground identities more (seed ${SEED})`, () => {
-  it('[D-18] [D-20] [AD-03] [G-31] keeps every bound, shows no forgery, and finds honest members', { timeout: 180_000 }, async () => {
+  it('[D-18] [G-21] [AD-03] [G-31] keeps every bound, shows no forgery, and finds honest members', { timeout: 180_000 }, async () => {
     const report = await runScenario('hostile-short', { nodes: 50, seed: SEED })
     expect(
       report.checks.filter(({ holds }) => !holds),

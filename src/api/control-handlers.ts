@@ -2,6 +2,8 @@ import { toHex } from '../../protocol/bytes.ts'
 import { eidFromDid, eidToDid, eid as toEid } from '../../protocol/identity/eid.ts'
 import { taskJson } from '../a2a/projection.ts'
 import { needsOf } from '../config/contract.ts'
+import { diagnoseNetwork } from '../doctor/diagnose-network.ts'
+import { examineNetwork } from '../doctor/examine-network.ts'
 import { RookeryError } from '../errors.ts'
 import { homeOf } from '../identity/agent.ts'
 import type { RookeryNode } from '../rookery-node.ts'
@@ -39,6 +41,11 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
     ...outboxHandlers(node),
     discover: (params, context) => discover(node, params, context),
     status: () => nodeStatus(node),
+    async 'doctor.network'(_params, context) {
+      const signal = AbortSignal.any([context.signal, node.signal])
+      const facts = await examineNetwork({ node, signal, onProgress: (text) => context.progress(text) })
+      return { findings: diagnoseNetwork(facts), facts }
+    },
     async stop(_params, context) {
       context.afterAnswer(() => void node.stop())
       return { stopping: true }

@@ -8,6 +8,8 @@ import type { DrainReport, QueueUsage } from '../delivery/asleep-queue.ts'
 import { ATTACH_LEASE_MAX_MS, ATTACH_LEASE_MIN_MS } from '../delivery/attachments.ts'
 import type { QueueExport, QueueRecordView } from '../delivery/queue-files.ts'
 import type { DiscoveryPath, FoundAnonymously } from '../discovery/discover.ts'
+import type { NetworkFinding } from '../doctor/diagnose-network.ts'
+import type { NetworkFacts } from '../doctor/network-facts.ts'
 import { RookeryError } from '../errors.ts'
 import type { StandingView } from '../evidence/evidence.ts'
 import type { LocalPointView } from '../local/local-points.ts'
@@ -108,6 +110,7 @@ export const handlerName = z
 /** Every control method's parameters. Unknown members are refused. */
 export const CONTROL_PARAMS = {
   status: z.strictObject({}),
+  'doctor.network': z.strictObject({}),
   stop: z.strictObject({}),
   'agent.add': z.strictObject({
     name: agentName,
@@ -346,6 +349,12 @@ export interface NodeStatus {
   bounds: Record<string, number>
 }
 
+/** What is wrong with the node's network, the worst first, and all that was looked at. */
+export interface NetworkReport {
+  findings: NetworkFinding[]
+  facts: NetworkFacts
+}
+
 /** A Todo without what it carries. */
 export interface InboxEntry {
   id: string
@@ -396,6 +405,7 @@ export interface QueueEntry {
 
 export interface ControlResults extends StateResults, GroupResults, OutboxResults {
   status: NodeStatus
+  'doctor.network': NetworkReport
   /** answered before the node stops */
   stop: { stopping: true }
   'agent.add': AgentView

@@ -6,6 +6,7 @@ import { registerApprove } from './commands/approve.ts'
 import { registerAttach } from './commands/attach.ts'
 import { registerDemo } from './commands/demo.ts'
 import { registerDiscover } from './commands/discover.ts'
+import { registerDoctor } from './commands/doctor.ts'
 import { registerFind } from './commands/find.ts'
 import { registerGroup } from './commands/group.ts'
 import { registerInbox } from './commands/inbox.ts'
@@ -106,6 +107,7 @@ Example:
     registerInit,
     registerStart,
     registerStatus,
+    registerDoctor,
     registerAgent,
     registerSpace,
     registerFind,

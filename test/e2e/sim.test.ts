@@ -97,8 +97,23 @@ describe('rookery sim list', () => {
   it('tells the scenarios there are', async () => {
     const ended = await rookery(['sim', 'list', '--json'])
     expect(ended.code).toBe(0)
-    expect(JSON.parse(ended.stdout)).toEqual([
-      expect.objectContaining({ name: 'first-contact', nodes: { min: 2, max: 1_000, default: 100 } })
+    const told = JSON.parse(ended.stdout) as { name: string; description: string; nodes: { min: number; max: number; default: number } }[]
+    expect(told[0]).toMatchObject({ name: 'first-contact', nodes: { min: 2, max: 1_000, default: 100 } })
+    expect(told.map(({ name }) => name)).toEqual([
+      'first-contact',
+      'hostile',
+      'hostile-short',
+      'poisoned-records',
+      'lying-registrars',
+      'eclipse',
+      'squatted-space',
+      'sybil-space',
+      'discovery-flood',
+      'slow-streams'
     ])
+    for (const { name, description, nodes } of told) {
+      expect(description, name).toMatch(/\.$/)
+      expect(nodes.min <= nodes.default && nodes.default <= nodes.max, name).toBe(true)
+    }
   })
 })

@@ -38,7 +38,7 @@ const neighboursOf = (peer: string) =>
   )
 
 describe('the region around a key', () => {
-  it('[G-20] tells a network’s size from the distances to the nearest neighbours, within a factor of three', () => {
+  it('tells a network’s size from the distances to the nearest neighbours, within a factor of three', () => {
     for (const peer of network.slice(0, 50)) {
       const nodes = nodesEstimated(nodeCrypto, peer, neighboursOf(peer)) as number
       expect(nodes).toBeGreaterThan(network.length / 3)
