@@ -64,13 +64,22 @@ export interface MailResult {
 export interface MailOptions {
   cycles: number
   seed: number
+  /** no further cycle begins after so long */
+  budgetMs?: number
   signal?: AbortSignal
   onCycle?: (result: MailCycle) => void
   keep?: boolean
 }
 
 /** Runs a sender, a keeper and a sleeper through crashes, lost clocks and full disks, and judges them after each. Ends at the first cycle with a violation. */
-export async function runMailCrash({ cycles, seed, signal, onCycle, keep }: MailOptions): Promise<MailResult> {
+export async function runMailCrash({
+  cycles,
+  seed,
+  budgetMs = Number.POSITIVE_INFINITY,
+  signal,
+  onCycle,
+  keep
+}: MailOptions): Promise<MailResult> {
   const directory = mkdtempSync(join(tmpdir(), 'rookery-mail-'))
   const trio = new MailTrio(directory)
   const results: MailCycle[] = []
@@ -79,7 +88,8 @@ export async function runMailCrash({ cycles, seed, signal, onCycle, keep }: Mail
   const isAborted = () => signal?.aborted === true
   try {
     await trio.start()
-    for (let cycle = 0; cycle < cycles && !isAborted(); cycle++) {
+    const untilMs = performance.now() + budgetMs
+    for (let cycle = 0; cycle < cycles && !isAborted() && performance.now() < untilMs; cycle++) {
       const result = await trio.cycle(cycle, (seed + cycle) >>> 0)
       if (isAborted()) break
       results.push(result)
