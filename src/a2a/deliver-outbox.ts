@@ -37,10 +37,17 @@ const NEVER: ReadonlySet<string> = new Set([
 /** The audience answered, so its keepers have nothing to do. */
 const MET: ReadonlySet<string> = new Set(['RATE_LIMITED', 'STORE_WRITE_FAILED', 'UNAUTHENTICATED', 'INTERNAL_ERROR'])
 const TERMINAL = new Set(['TASK_STATE_COMPLETED', 'TASK_STATE_FAILED', 'TASK_STATE_CANCELED', 'TASK_STATE_REJECTED'])
-/** One keeper is waited for so long; the others have their turn whatever it does. */
-const KEEPER_MS = 20_000
+/** The audience is waited for so long, one keeper so long; the next has its turn whatever it does. A repetition does no harm. */
+const AUDIENCE_MS = 15_000
+const KEEPER_MS = 10_000
 /** An agent of this very node needs none. */
 const NO_RECEIPT = new Uint8Array()
+
+interface Deposited {
+  object: GovernedObject
+  bytes: Uint8Array
+}
+type SignedReceipt = OutboxEvidence['receipts'][number]
 
 export interface DeliverComponents {
   outbox: Outbox
@@ -92,7 +99,7 @@ export class OutboxDelivery {
     try {
       // Sealed before anything else seals it, so that no copy outlives the sender's wish.
       if (entry.expiresAtMs - entry.acceptedAtMs < OBJECT_LIFE_MAX_MS) await this.#sealed(entry, input)
-      const outcome = await this.#c.send(input, signal)
+      const outcome = await within(this.#c.clock, AUDIENCE_MS, 'AUDIENCE_TIMEOUT', signal, (patience) => this.#c.send(input, patience))
       switch (outcome.outcome) {
         case 'task': {
           const { id, status } = outcome.task ?? {}
@@ -145,44 +152,58 @@ export class OutboxDelivery {
     const none: Attempted = { news: undefined, audience: 'away' }
     if (keepers.length === 0) return none
     const sealed = await this.#sealed(entry, input, locator)
-    const object = decodeObject(sealed.object, { bytesMax: DEPOSIT_OBJECT_BYTES_MAX })
+    const deposited = { object: decodeObject(sealed.object, { bytesMax: DEPOSIT_OBJECT_BYTES_MAX }), bytes: sealed.object }
     const before = (await this.#c.outbox.evidence(entry)).receipts
-    const receipts: OutboxEvidence['receipts'] = []
+    const lasts = ({ keeper, receipt }: SignedReceipt) => isFor(crypto, receipt, eidOf(fromHex(keeper)), deposited, clock.nowMs())
+    // The audience's own node signed too, if it took the message before it went away.
+    const receipts = before.filter((one) => one.keeper === eidHex(to) && lasts(one))
+    const own = receipts.length
     let why: string | undefined
     for (const keeper of keepers) {
       signal.throwIfAborted()
-      const held = before.find((one) => one.keeper === eidHex(keeper))
-      if (held === undefined && receipts.length >= this.#copies) continue
-      const patience = AbortSignal.any([signal, timeoutOf(clock, KEEPER_MS)])
+      const stands = { signed: before.find((one) => one.keeper === eidHex(keeper) && lasts(one)) }
+      if (stands.signed === undefined && receipts.length - own >= this.#copies) continue
       try {
-        const session = await this.#c.open(from, newest(keeper), patience)
-        const word = await this.#ask(session, { object, bytes: sealed.object, to }, patience)
-        if (typeof word !== 'string') return { ...none, ...word, receipts: before }
-        if (word === 'held' && held !== undefined && isFor(crypto, held.receipt, keeper, { object, bytes: sealed.object }, clock.nowMs())) {
-          receipts.push(held)
-          continue
-        }
-        if (held !== undefined)
-          logger.warn({ keeper: eidHex(keeper).slice(0, 16), message: entry.id }, 'a keeper no longer has what it signed for')
-        const answer = await depositObject(session, sealed.object, { crypto, clock, signal: patience })
-        if (answer.status === 'stored') receipts.push({ keeper: eidHex(session.remote), receipt: answer.receipt })
-        else why = answer.refusal.code.toUpperCase().replaceAll('-', '_')
+        const said = await within(clock, KEEPER_MS, 'KEEPER_TIMEOUT', signal, async (patience) => {
+          const session = await this.#c.open(from, newest(keeper), patience)
+          return await this.#withKeeper(session, { deposited, to, stands }, patience)
+        })
+        if ('news' in said) return { ...none, ...said, receipts: before }
+        if ('receipt' in said) receipts.push({ keeper: eidHex(keeper), receipt: said.receipt })
+        else why = said.why
       } catch (error) {
         signal.throwIfAborted()
         why = error instanceof RookeryError ? error.code : 'KEEPER_UNREACHABLE'
         logger.debug({ keeper: toHex(keeper).slice(0, 16), err: error }, 'a keeper did not take a message')
         // It signed that it holds the message until then; that it cannot be asked now takes nothing back.
-        if (held !== undefined && isFor(crypto, held.receipt, keeper, { object, bytes: sealed.object }, clock.nowMs())) receipts.push(held)
+        if (stands.signed !== undefined) receipts.push(stands.signed)
       }
     }
-    if (receipts.length === 0) return { ...none, why }
+    if (receipts.length === 0 && entry.state.name !== 'kept') return { ...none, why }
     return { ...none, news: { name: 'kept', by: receipts.length }, receipts, untilMs: sealed.expiresAtMs, why }
+  }
+
+  /** Asks first: what was released is not to be kept again. */
+  async #withKeeper(
+    session: Session,
+    { deposited, to, stands }: { deposited: Deposited; to: Eid; stands: { signed: SignedReceipt | undefined } },
+    signal: AbortSignal
+  ): Promise<Pick<Attempted, 'news' | 'confirmation'> | { receipt: Uint8Array } | { why: string }> {
+    const { crypto, clock, logger } = this.#c
+    const word = await this.#ask(session, { ...deposited, to }, signal)
+    if (typeof word !== 'string') return word
+    if (stands.signed !== undefined && word === 'held') return stands.signed
+    if (stands.signed !== undefined)
+      logger.warn({ keeper: eidHex(session.remote).slice(0, 16) }, 'a keeper no longer has what it signed for')
+    stands.signed = undefined
+    const answer = await depositObject(session, deposited.bytes, { crypto, clock, signal })
+    return answer.status === 'stored' ? { receipt: answer.receipt } : { why: answer.refusal.code.toUpperCase().replaceAll('-', '_') }
   }
 
   /** @returns the audience's signed word, or whether the keeper has the object; a word that does not stand is none */
   async #ask(
     session: Session,
-    { object, bytes, to }: { object: GovernedObject; bytes: Uint8Array; to: Eid },
+    { object, bytes, to }: Deposited & { to: Eid },
     signal: AbortSignal
   ): Promise<Pick<Attempted, 'news' | 'confirmation'> | 'held' | 'unknown'> {
     const { crypto, clock, newest, logger } = this.#c
@@ -205,13 +226,7 @@ export class OutboxDelivery {
   }
 }
 
-function isFor(
-  crypto: CryptoProvider,
-  receipt: Uint8Array,
-  keeper: Eid,
-  deposited: { object: GovernedObject; bytes: Uint8Array },
-  nowMs: number
-): boolean {
+function isFor(crypto: CryptoProvider, receipt: Uint8Array, keeper: Eid, deposited: Deposited, nowMs: number): boolean {
   try {
     return verifyReceipt(crypto, receipt, { keeper, deposited }).storedUntilMs > nowMs
   } catch (error) {
@@ -224,8 +239,19 @@ function later({ asleep }: SendOutcome): { retryAfterMs?: number } {
   return asleep?.retryAfterSec === undefined ? {} : { retryAfterMs: asleep.retryAfterSec * 1_000 }
 }
 
-function timeoutOf(clock: Clock, ms: number): AbortSignal {
+/** Runs `work` under a signal that ends it after `ms`, or with the whole. */
+async function within<T>(
+  clock: Clock,
+  ms: number,
+  code: string,
+  whole: AbortSignal,
+  work: (signal: AbortSignal) => Promise<T>
+): Promise<T> {
   const late = new AbortController()
-  clock.after(ms, () => late.abort(new RookeryError('KEEPER_TIMEOUT', `a keeper did not answer within ${ms} ms`, { kind: 'timeout' })))
-  return late.signal
+  const cancel = clock.after(ms, () => late.abort(new RookeryError(code, `no answer came within ${ms} ms`, { kind: 'timeout' })))
+  try {
+    return await work(AbortSignal.any([whole, late.signal]))
+  } finally {
+    cancel()
+  }
 }

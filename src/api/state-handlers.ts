@@ -66,6 +66,7 @@ export function stateHandlers(node: RookeryNode): Pick<ControlHandlers, keyof St
       const { id } = session.info()
       const ends = AbortSignal.any([signal, node.signal])
       const watch = session.states[side].watch({ signal: ends, ...(keys === undefined ? {} : { keys }) })
+      await emit({ kind: 'watching', id })
       for await (const event of watch) {
         const { kind } = event
         await emit(kind === 'set' ? { kind, ...entryOf(event.key, event.value) } : event)

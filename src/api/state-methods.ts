@@ -52,6 +52,8 @@ export interface StatePeer {
 }
 
 export type StateChange =
+  /** the first: what changes from here on is told */
+  | { kind: 'watching'; id: string }
   | ({ kind: 'set' } & StateEntry)
   | { kind: 'delete'; key: string }
   | { kind: 'reset' }

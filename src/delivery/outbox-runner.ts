@@ -184,7 +184,7 @@ export class OutboxRunner {
       if (tried.why !== undefined) lane.lastError = tried.why
       hintMs = Math.max(hintMs, tried.retryAfterMs ?? 0)
       // What was neither delivered nor kept must not be overtaken.
-      if (now !== undefined && now.state.name === 'queued-here' && tried.news === undefined) break
+      if (now !== undefined && now.state.name === 'queued-here') break
     }
     if (open === 0) return
     lane.failures++

@@ -70,6 +70,7 @@ afterAll(cleanUp)
 describe('rookery state', () => {
   it('[PSS-03] [ESE-02] what one side sets the other gets and sees at once, by DID or session', async () => {
     const watch = follow(bob, aliceDid)
+    await watch.until((seen) => seen.some(({ kind }) => kind === 'watching'))
     const set = await at(alice, 'set', bobDid, 'task', '{"title":"one","done":null}')
     expect(set.json()).toMatchObject({ id, remote: bobDid, outcome: 'acknowledged', info: { status: 'current', keys: 1 } })
     expect((await at(bob, 'get', aliceDid, 'task')).json()).toMatchObject({
@@ -139,6 +140,7 @@ describe('rookery state', () => {
 
   it('[ESE-05] a watcher is told the end, and after it there is no session to ask', async () => {
     const watch = follow(bob, id)
+    await watch.until((seen) => seen.some(({ kind }) => kind === 'watching'))
     await rookery('session', 'close', id, '--data', alice.dataDir, '--json')
     expect(await watch.code).toBe(0)
     expect(watch.lines().slice(-2)).toEqual([

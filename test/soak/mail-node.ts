@@ -39,9 +39,10 @@ const clock: Clock = {
   after: (ms, call) => systemClock.after(ms, call)
 }
 
-const node: RookeryNode = await createNode({ ...order.config, dataDir: order.directory }, { level, clock })
+const node: RookeryNode = await createNode({ ...order.config, dataDir: order.directory }, { level, clock, locators: 'on-demand' })
 const agent = node.agents.get(order.role)
 node.mail.outbox.onEvent(({ entry }) => tell({ kind: 'told', messageId: entry.messageId, state: outboxStateText(entry.state) }))
+node.locators.publish(agent).catch((error: unknown) => process.stderr.write(`the locator: ${String(error)}\n`))
 const [listening] = node.host.addresses()
 tell({ kind: 'up', address: `${listening}/p2p/${node.peer}` })
 

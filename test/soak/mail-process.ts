@@ -4,7 +4,7 @@ import { within } from './crash-process.ts'
 import type { MailNodeOrder, MailOrder, MailReport, MailView } from './mail-orders.ts'
 
 const NODE_SCRIPT = join(import.meta.dirname, 'mail-node.ts')
-const UP_MS = 60_000
+const UP_MS = 120_000
 const ANSWER_MS = 60_000
 const STDERR_BYTES_MAX = 8_192
 

@@ -197,6 +197,8 @@ function entryText({ paint }: Output, entry: StateEntry): string {
 
 function changeText(out: Output, change: StateChange): string {
   switch (change.kind) {
+    case 'watching':
+      return `following the state of session ${change.id}`
     case 'set':
       return entryText(out, change)
     case 'delete':
