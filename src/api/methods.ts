@@ -4,7 +4,7 @@ import { MODE_WORDS, modeOf, type ReachabilityMode, type WakeWindow } from '../.
 import { NAME_CHARS_MAX } from '../../protocol/discovery/names.ts'
 import { POINT_ACCESS } from '../../protocol/discovery/point-messages.ts'
 import { contractNeeds } from '../config/contract.ts'
-import type { DrainReport, QueueUsage } from '../delivery/asleep-queue.ts'
+import type { DrainReport, QueueBounds, QueueUsage } from '../delivery/asleep-queue.ts'
 import { ATTACH_LEASE_MAX_MS, ATTACH_LEASE_MIN_MS } from '../delivery/attachments.ts'
 import type { QueueExport, QueueRecordView } from '../delivery/queue-files.ts'
 import type { DiscoveryPath, FoundAnonymously } from '../discovery/discover.ts'
@@ -341,6 +341,10 @@ export interface NodeStatus {
   store: StoreState
   /** rows of asleep queues that could not be read and were set aside since the start */
   queueDamaged: number
+  /** messages that our agents undertook to deliver, those not delivered yet among them, and bytes */
+  outbox: { messages: number; waiting: number; bytes: number }
+  /** for whom this node holds sealed mail, until when it does so without being asked again, and how much it granted (G-18) */
+  keeping: { did: string; messages: number; bytes: number; bounds: QueueBounds; untilMs: number }[]
   /** why no queue is handed over now: the clock reads too early (G-10) */
   drainHeld?: string
   spaces: { role: 'curator' | 'member'; agent: string; name: string; expiresAtMs: number }[]

@@ -1,4 +1,6 @@
+import { fromHex } from '../../protocol/bytes.ts'
 import { REACHABILITY_MODES } from '../../protocol/delivery/modes.ts'
+import { eidToDid, eid as toEid } from '../../protocol/identity/eid.ts'
 import type { SfcBlock } from '../../protocol/session/sfc.ts'
 import { ATTACHMENTS_MAX } from '../delivery/attachments.ts'
 import { AGENTS_MAX } from '../identity/agents.ts'
@@ -36,6 +38,11 @@ export async function agentView(node: RookeryNode, agent: HostedAgent): Promise<
   }
 }
 
+function outboxUsage(node: RookeryNode): NodeStatus['outbox'] {
+  const { messages, waiting, bytes } = node.mail.outbox.usage()
+  return { messages, waiting, bytes }
+}
+
 /** What the node is and holds now, with every bound in force (OD-04, OD-30). */
 export async function nodeStatus(node: RookeryNode): Promise<NodeStatus> {
   const { host, config } = node
@@ -62,6 +69,8 @@ export async function nodeStatus(node: RookeryNode): Promise<NodeStatus> {
     sessions: node.sessions.list().length,
     store: await node.storeState(),
     queueDamaged: node.queue.damaged,
+    outbox: outboxUsage(node),
+    keeping: (await node.mail.held()).map(({ audience, ...rest }) => ({ did: eidToDid(toEid(fromHex(audience))), ...rest })),
     ...(node.drainHeld === undefined ? {} : { drainHeld: node.drainHeld }),
     spaces: spaces.map(({ role, agent, name, expiresAtMs }) => ({ role, agent, name, expiresAtMs })),
     http: node.httpUrl === undefined ? undefined : { url: node.httpUrl },

@@ -1,5 +1,6 @@
 import { Writable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { NodeStatus } from '../../src/api/methods.ts'
 import type { OutboxDetails, OutboxView } from '../../src/api/outbox-methods.ts'
 import { main } from '../../src/cli/main.ts'
 import { openControl } from '../../src/daemon.ts'
@@ -89,6 +90,13 @@ describe('the outbox on the command line', () => {
     const [, second] = (await listed()).messages
     expect((await run('outbox', 'drop', second?.id ?? '')).json()).toEqual({ dropped: second?.id })
     expect((await post('m-4')).code).toBe(0)
+  })
+
+  it('[OD-30] shows in the status what is not delivered yet', async () => {
+    const { outbox, keeping } = (await run('status')).json<NodeStatus>()
+    expect(outbox).toMatchObject({ waiting: (await listed()).waiting })
+    expect(keeping).toEqual([])
+    expect((await rookery('status', '--data', dir.path)).stdout).toContain('not delivered yet')
   })
 
   it('names what it does not know, and how to find out', async () => {

@@ -27,7 +27,7 @@ describe(`a sender, a keeper and a sleeper, through up to ${CYCLES} crashes, los
 })
 
 describe('what the mail scenario calls a violation', () => {
-  const task = (messageId: string, state = 'done') => ({ messageId, state })
+  const task = (messageId: string, state = 'done', createdAtMs = 1) => ({ messageId, state, createdAtMs })
   const entry = (messageId: string, state: string) => ({ messageId, state, keepers: 0 })
   const seen = (more: Partial<Seen>): Seen => ({
     outbox: [entry('m-0000001', 'handled')],
@@ -45,6 +45,15 @@ describe('what the mail scenario calls a violation', () => {
   it('[OD-51] is content when all that was accepted is handled once and nothing is left', () => {
     expect(judge().never(seen({}))).toEqual([])
     expect(judge().missing(seen({}))).toEqual([])
+  })
+
+  it('[OD-34] sees that a message was overtaken, from the cycle on that is judged', () => {
+    const one = judge()
+    one.hear({ kind: 'accepted', k: 2 })
+    const tasks = [task('m-0000002', 'done', 1), task('m-0000001', 'done', 2)]
+    expect(one.disorder({ tasks: [...tasks] }, 'm-0000001')).toEqual(['m-0000002 became a task before m-0000001'])
+    expect(one.disorder({ tasks: [...tasks] }, 'm-0000002')).toEqual([])
+    expect(one.disorder({ tasks: [task('m-0000002'), task('m-0000001')] }, 'm-0000001')).toEqual([])
   })
 
   it.each<[string, Partial<Seen>, string]>([

@@ -74,6 +74,16 @@ export class MailJudge {
     return missing
   }
 
+  /** Messages from this one on became tasks in the order in which they were accepted, as far as one clock tells. */
+  disorder({ tasks }: Pick<Seen, 'tasks'>, first: string): string[] {
+    const fresh = tasks.filter(({ messageId }) => messageId >= first && this.#accepted.has(messageId))
+    const byName = fresh.sort((a, b) => (a.messageId < b.messageId ? -1 : 1))
+    return byName.flatMap((one, i) => {
+      const next = byName[i + 1]
+      return next !== undefined && next.createdAtMs < one.createdAtMs ? [`${next.messageId} became a task before ${one.messageId}`] : []
+    })
+  }
+
   #isOver(state: string | undefined): boolean {
     return state === 'handled' || state === 'expired' || state?.startsWith('refused') === true
   }

@@ -120,7 +120,7 @@ async function view(): Promise<MailView> {
     outbox: node.mail.outbox
       .list()
       .map(({ messageId, state, keepers }) => ({ messageId, state: outboxStateText(state), keepers: keepers.length })),
-    tasks: todos.map(({ history, state }) => ({ messageId: String(history[0]?.messageId), state })),
+    tasks: todos.map(({ history, state, createdAtMs }) => ({ messageId: String(history[0]?.messageId), state, createdAtMs })),
     queued: (await node.queueUsage(agent)).messages,
     held: (await node.mail.held()).reduce((sum, { messages }) => sum + messages, 0)
   }

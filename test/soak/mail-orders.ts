@@ -36,7 +36,7 @@ export interface MailView {
   /** the sender's outbox, in order */
   outbox: { messageId: string; state: string; keepers: number }[]
   /** the sleeper's tasks, in order of creation */
-  tasks: { messageId: string; state: string }[]
+  tasks: { messageId: string; state: string; createdAtMs: number }[]
   queued: number
   /** names of what the keeper holds */
   held: number

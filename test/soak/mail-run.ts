@@ -168,12 +168,13 @@ class MailTrio {
     const random: Chance = { below, one: <T>(of: readonly T[]) => of[below(of.length)] as T }
     const startedMs = performance.now()
     const before = this.#judge.figures().accepted
+    const first = messageIdOf(this.#next)
     let recoveryMs = 0
     let violations: string[] = []
     try {
       await this.#spoil(kind, random)
       const spoiltMs = performance.now()
-      violations = await this.#quiet()
+      violations = await this.#quiet(kind.includes('clock') ? undefined : first)
       recoveryMs = performance.now() - spoiltMs
     } catch (error) {
       violations = [error instanceof Error ? error.message : String(error)]
@@ -248,8 +249,11 @@ class MailTrio {
     }
   }
 
-  /** Everybody is back and well; resolves with what is wrong once nothing moves any more. */
-  async #quiet(): Promise<string[]> {
+  /**
+   * Everybody is back and well; resolves with what is wrong once nothing moves any more.
+   * @param first - from which message on the order is judged
+   */
+  async #quiet(first?: string): Promise<string[]> {
     for (const role of ROLES) if (this.#nodes[role]?.isOver === true) this.#begin(role)
     await Promise.all(ROLES.map((role) => this.#node(role).isUp()))
     await Promise.all(ROLES.map((role) => this.#node(role).done('mend')))
@@ -263,7 +267,7 @@ class MailTrio {
       const wrong = this.#judge.never(seen)
       if (wrong.length > 0) return wrong
       const missing = this.#judge.missing(seen)
-      if (missing.length === 0) return []
+      if (missing.length === 0) return first === undefined ? [] : this.#judge.disorder(seen, first)
       if (performance.now() > untilMs) return missing
       await sleep(POLL_MS)
     }

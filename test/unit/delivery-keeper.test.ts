@@ -310,6 +310,20 @@ describe('an audience that comes back', () => {
     expect(t.messages()).toEqual(['good'])
   })
 
+  it('[G-18] gets from one keeper what another withholds', async () => {
+    const honest = await engaged()
+    const { alice, bob } = honest
+    const silent = await keeperNode(new Set([bob.eidHex]))
+    await silent.channel(bob).ask({ type: 'keep', bounds: wide })
+    const object = await honest.object('m-1')
+    for (const place of [silent, honest]) await depositObject(place.meet(alice), object, { crypto, clock: place.clock })
+    const withholds: KeeperHandler = async (request) =>
+      request.type === 'keep' ? { type: 'kept', bounds: wide, untilMs: 1e15 } : { type: 'page', objects: [], next: 0, more: false }
+    const t = await returned([{ kate: silent.kate, session: (one) => silent.meet(one, withholds) }, of(honest)], bob)
+    expect(await t.own.round(bob)).toMatchObject({ met: 2, fetched: 1, confirmed: 1 })
+    expect(t.messages()).toEqual(['m-1'])
+  })
+
   it('[G-18] asks again, sooner, when a keeper was not reached or answers something else, and takes from the others meanwhile', async () => {
     const k = await engaged()
     await k.deposit(await k.object('m-1'))

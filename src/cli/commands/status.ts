@@ -51,6 +51,11 @@ function print(out: Output, status: NodeStatus): void {
   const free = store.freeBytes === undefined ? '' : `, ${bytesText(store.freeBytes)} free`
   const disk = store.state === 'ok' ? `ok${free}` : out.paint.red(`${store.state}: ${store.reason ?? ''}${free}; nothing new is taken`)
   out.line(`disk      ${disk}`)
+  const { outbox, keeping } = status
+  if (outbox.waiting > 0) out.line(`outbox    ${counted(outbox.waiting, 'message')} not delivered yet: rookery outbox list --open`)
+  for (const { did, messages, bounds, bytes } of keeping) {
+    out.line(`keeping   ${messages}/${bounds.messagesMax} (${bytesText(bytes)}) for ${did}`)
+  }
   if (drainHeld !== undefined) out.line(out.paint.yellow(`queues    held: ${drainHeld}`))
   if (queueDamaged > 0) out.line(out.paint.yellow(`queues    ${counted(queueDamaged, 'damaged row')} set aside`))
   out.line('')
