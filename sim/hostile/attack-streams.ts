@@ -26,7 +26,7 @@ export class HeldStreams {
   #opened = 0
   #over = 0
   #beganMs = 0
-  #rss = 0
+  #grown = 0
   #oversize = Promise.resolve({ sent: 0, refused: 0 })
 
   constructor(world: World) {
@@ -37,7 +37,7 @@ export class HeldStreams {
   /** Opens them; they hang while other attacks run. */
   async begin(each: number): Promise<void> {
     this.#beganMs = systemClock.monotonicMs()
-    this.#rss = process.memoryUsage.rss()
+    const rssBefore = process.memoryUsage.rss()
     const at = { peer: this.#target.node.peer, addrs: this.#target.node.host.addresses() }
     this.#oversize = this.#sendOversize(at)
     await eachOf(this.#world.hostile, 4, async ({ node }) => {
@@ -53,6 +53,7 @@ export class HeldStreams {
         }
       }
     })
+    this.#grown = Math.max(0, process.memoryUsage.rss() - rssBefore)
   }
 
   /** Frames that claim 4 GiB and bring one MiB. */
@@ -90,8 +91,7 @@ export class HeldStreams {
     const answers = await world.honest[0]?.node.host.openStream(at, REGISTRY_PROTOCOL)
     world.check(attack, 'streams of an honest node that the target still takes', answers === undefined ? 0 : 1, 'exactly', 1)
     await answers?.close()
-    const grown = Math.max(0, process.memoryUsage.rss() - this.#rss)
-    world.check(attack, 'MiB that the process grew by while they hung', grown / 2 ** 20, 'at most', RSS_GROWTH_MAX / 2 ** 20)
+    world.check(attack, 'MiB that the process grew by as they were opened', this.#grown / 2 ** 20, 'at most', RSS_GROWTH_MAX / 2 ** 20)
     for (const stream of this.#slow) stream.reset(new Error('done'))
   }
 }
