@@ -11,6 +11,9 @@ import type { World } from './world.ts'
 
 const MEMBERS = 4
 const LOCATOR_SEEKERS = 10
+/** Of the nearest places of a key, what an attacker has to hold before its attack is one. */
+const HELD_MIN = 0.5
+const LOOKS_MAX = 20
 const WEEK_MS = 7 * 86_400_000
 /** A PeerId of an Ed25519 key: an identity multihash over the protobuf of the key. */
 const PEER_ID_PREFIX = Uint8Array.of(0x00, 0x24, 0x08, 0x01, 0x12, 0x20)
@@ -69,8 +72,12 @@ async function surround(
   const tries = Math.max(2_000, identities * world.engine.nodes.length * 4)
   const added = await world.engine.add(groundSeeds(world.seed, key, { count: identities, tries }), more)
   const ground = new Set(added.map(({ node }) => node.peer))
-  const nearest = await seeker.node.host.dht.closestPeers(key)
-  const held = nearest.filter(({ peer }) => ground.has(peer)).length
-  world.check(attack, 'of the nearest places that the attacker holds, in all', held / nearest.length, 'at least', 0.5)
+  // A large network takes a few look-ups to know of newcomers; the attack begins once it does.
+  let share = 0
+  for (let looks = 0; looks < LOOKS_MAX && share < HELD_MIN; looks++) {
+    const nearest = await seeker.node.host.dht.closestPeers(key)
+    share = nearest.filter(({ peer }) => ground.has(peer)).length / nearest.length
+  }
+  world.check(attack, 'of the nearest places that the attacker holds, in all', share, 'at least', HELD_MIN)
   return added
 }
