@@ -39,6 +39,7 @@ import { readPoint } from './points/point-channel.ts'
 import type { Points } from './points/points.ts'
 import type { RunningSessionManager } from './sessions/create-session-manager.ts'
 import type { Session, SessionOpenOptions } from './sessions/session.ts'
+import type { MailRecords } from './spaces/mail-records.ts'
 import type { Registry } from './spaces/registry.ts'
 import type { Locators, PublishOptions, Spaces } from './spaces/spaces.ts'
 import type { StoreState } from './store/store.ts'
@@ -67,6 +68,8 @@ export class RookeryNode {
   readonly registry: Registry
   readonly spaces: Spaces
   readonly locators: Locators
+  /** who keeps mail for our agents, published for a week (protocol/README.md §3) */
+  readonly mailRecords: MailRecords
   readonly sessions: RunningSessionManager
   /** state shared by several agents (protocol/README.md §6, Groups) */
   readonly groups: Groups
@@ -114,6 +117,7 @@ export class RookeryNode {
     this.registry = parts.registry
     this.spaces = parts.spaces
     this.locators = locators
+    this.mailRecords = parts.mailRecords
     this.sessions = sessions
     this.groups = parts.groups
     this.discovery = parts.discovery
