@@ -68,6 +68,7 @@ describe('mail for an agent whose host is off', () => {
     const [kate, alice, bob] = [await place('kate'), await place('alice'), await place('bob')]
     let k = await kate.start({ keeper: { for: [bob.did] } })
     const joined: ConfigInput = { bootstrap: bootstrapOf(k) }
+    const sameAddress = listening(k)
     let b = await bob.start({ ...joined, keepers: [kate.did] })
     await connected(b)
     const target = b.agents.get('bob')
@@ -79,7 +80,7 @@ describe('mail for an agent whose host is off', () => {
     // two days later: of what bob published himself nothing is left but what his keeper holds
     const aheadMs = 2 * 86_400_000
     const later = { ...systemClock, nowMs: () => systemClock.nowMs() + aheadMs }
-    k = await kate.start({ ...listening(k), keeper: { for: [bob.did] } }, { clock: later })
+    k = await kate.start({ ...sameAddress, keeper: { for: [bob.did] } }, { clock: later })
     const a = await alice.start({ bootstrap: bootstrapOf(k) }, { clock: later })
     await connected(a)
     const { id } = await a.mail.post({ from: a.agents.get('alice'), to: target.eid, message: text('late') })
