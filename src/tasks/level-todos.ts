@@ -188,7 +188,7 @@ export class LevelTodos implements Todos {
     let taker: Taker | undefined
     try {
       taker = todo.state === 'pending' ? this.#takerFor(todo.agent) : undefined
-      const created: Move = { todo, events: [{ kind: 'created', state: todo.state, ...by }] }
+      const created: Move = { todo, events: [{ kind: 'created', state: todo.state, attempt: 0, ...by }] }
       const taken = taker === undefined ? created : claimed({ ...todo, revision: 2 }, this.#lease(taker.holder, taker))
       const begun: Move = taker === undefined ? created : { todo: taken.todo, events: [...created.events, ...taken.events] }
       const stored = await this.#journal.add(begun, [

@@ -35,7 +35,7 @@ export interface TodoEvent {
 }
 
 /** An event before it has its number. */
-export type NewEvent = Omit<TodoEvent, 'n' | 'atMs' | 'state' | 'attempt'> & { state?: TodoState }
+export type NewEvent = Omit<TodoEvent, 'n' | 'atMs' | 'state' | 'attempt'> & Partial<Pick<TodoEvent, 'state' | 'attempt'>>
 
 /** What bounds a trail; at a bound what was told on the way goes first, then the oldest. */
 export const TRAIL_EVENTS_MAX = 128
@@ -47,9 +47,7 @@ const PASSING: ReadonlySet<TodoEventKind> = new Set(['progress', 'artifact', 'me
 export function withEvents(todo: Todo, added: readonly NewEvent[], nowMs: number): { todo: Todo; events: TodoEvent[] } {
   if (added.length === 0) return { todo, events: [] }
   let seq = todo.seq ?? 0
-  const events = added.map(
-    ({ state, ...event }): TodoEvent => ({ n: ++seq, atMs: nowMs, state: state ?? todo.state, attempt: todo.attempt, ...event })
-  )
+  const events = added.map((event): TodoEvent => ({ n: ++seq, atMs: nowMs, state: todo.state, attempt: todo.attempt, ...event }))
   const replaced = new Set(events.flatMap(({ artifact }) => (artifact !== undefined && !artifact.append ? [artifact.id] : [])))
   const kept = (todo.trail ?? []).filter(({ artifact }) => artifact === undefined || !replaced.has(artifact.id))
   return { todo: { ...todo, seq, trail: bounded([...kept, ...events]) }, events }
