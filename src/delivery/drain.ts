@@ -7,7 +7,7 @@ import { type ErrorKind, RookeryError } from '../errors.ts'
 import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
-import type { Store } from '../store/store.ts'
+import type { Store, WriteOp } from '../store/store.ts'
 import type { JsonObject, TodoCreate, Todos } from '../tasks/todo.ts'
 import type { Approval } from './approval-policy.ts'
 import type { DrainableQueue, DrainEvent, DrainReport, QueueRecord } from './asleep-queue.ts'
@@ -45,6 +45,8 @@ export interface DrainInit {
    */
   approvalFor?: (agent: LocalAgent, message: JsonObject, issuer: EidHex) => Approval
   perSecMax?: number
+  /** default {@link DRAIN_BATCH_MAX} */
+  batchMax?: number
   /** the EID that an issuer was first known by here; default: the one it has */
   rootOf?: (eidHex: EidHex) => EidHex
   /** whether an object may name this audience; default: the agent's EID alone */
@@ -84,7 +86,8 @@ export class Drain {
       approvalFor: init.approvalFor ?? (() => 'needed'),
       rootOf: init.rootOf ?? ((hex) => hex),
       isAudience: init.isAudience ?? (() => false),
-      perSecMax: init.perSecMax ?? DRAIN_PER_SEC_DEFAULT
+      perSecMax: init.perSecMax ?? DRAIN_PER_SEC_DEFAULT,
+      batchMax: init.batchMax ?? DRAIN_BATCH_MAX
     }
   }
 
@@ -144,7 +147,7 @@ export class Drain {
         seen++
         afterKey = record.key
         batch.push(await this.#examine(agent, record))
-        if (batch.length >= Math.min(DRAIN_BATCH_MAX, pace.left())) await flush()
+        if (batch.length >= Math.min(this.#init.batchMax, pace.left())) await flush()
       }
       await flush()
     }
@@ -208,7 +211,7 @@ export class Drain {
     if (claim === 'beyond') return this.#discard(record, { outcome: 'invalid', reason: 'OBJECT_LIFETIME' }, issued)
     const removal = queue.removal(record)
     const clockOps = clockGuard.ops()
-    const alongside = [...removal.ops, ...claim.ops, ...clockOps]
+    const alongside = noticed([...removal.ops, ...claim.ops, ...clockOps], issued)
     const done = () => {
       removal.done()
       claim.done()
@@ -221,7 +224,6 @@ export class Drain {
         message,
         door: 'asleep-queue',
         alongside,
-        committing: issued,
         ...approvalOf(this.#init.approvalFor(agent, message, issuer))
       })
       // The same message came in by another door before: it has had its effect, so only the record and the name are left to write.
@@ -245,9 +247,7 @@ export class Drain {
 
   async #discard(record: QueueRecord, verdict: Verdict, issued: () => void): Promise<Verdict> {
     const removal = this.#components.queue.removal(record)
-    const written = this.#components.store.commit(removal.ops)
-    issued()
-    await written
+    await this.#components.store.commit(noticed(removal.ops, issued))
     removal.done()
     return verdict
   }
@@ -269,6 +269,11 @@ export class Drain {
       }
     }
   }
+}
+
+/** The same, and `issued` is called once their batch has its place before all later ones. */
+function noticed(ops: readonly WriteOp[], issued: () => void): WriteOp[] {
+  return ops.map((op, i) => (i === 0 ? { ...op, onQueued: issued } : op))
 }
 
 function approvalOf(approval: Approval): Pick<TodoCreate, 'approval' | 'approvedBy'> {

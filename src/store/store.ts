@@ -39,6 +39,8 @@ export interface WriteOp {
   readonly key: string
   /** undefined deletes */
   readonly value: Uint8Array | undefined
+  /** told as soon as the batch with this operation has its place before all later ones, ahead of its sync */
+  readonly onQueued?: () => void
   /** told once the batch with this operation is synced, before the commit resolves */
   readonly onSynced?: () => void
 }
@@ -219,6 +221,7 @@ export class Store {
     if (ops.length === 0) return
     await new Promise<void>((resolve, reject) => {
       this.#waiting.push({ ops, room: options.room, resolve, reject })
+      for (const { onQueued } of ops) onQueued?.()
       this.#flushing ??= this.#flush()
     })
   }

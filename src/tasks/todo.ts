@@ -89,8 +89,6 @@ export interface TodoCreate {
   priority?: number
   /** written in the same synced batch: the queue record's removal, the replay id (G-15) */
   alongside?: readonly WriteOp[]
-  /** called once what is written has its place before all later writes, ahead of its sync: whoever creates in order need not wait for each */
-  committing?: () => void
   /** `given`: by the rule that `approvedBy` names */
   approval?: 'needed' | 'given'
   approvedBy?: string

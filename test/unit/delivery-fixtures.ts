@@ -124,7 +124,6 @@ export class FakeTodos {
     if (held !== undefined) return { todo, created: false }
     const written = this.#store.commit([table.put(key, content), ...(input.alongside ?? [])])
     this.onIssued(++this.issued)
-    input.committing?.()
     await written
     this.created.push(input)
     return { todo, created: true }
