@@ -5,6 +5,7 @@ import type { A2aEdge, RemoteAgents } from './a2a/edge.ts'
 import { createKeepAsleep } from './a2a/keep-asleep.ts'
 import { LocalA2a } from './a2a/local-a2a.ts'
 import { createRemoteAgents } from './a2a/remote.ts'
+import { sealForWish } from './a2a/sealed-wish.ts'
 import { sendByMailbox } from './a2a/send-by-mailbox.ts'
 import { type SendOutcome, sendMessage } from './a2a/send-message.ts'
 import { AgentPublishing } from './agent-publishing.ts'
@@ -313,15 +314,22 @@ export class RookeryNode {
    * Sends an A2A message in the name of one of our agents.
    * @param options.waitMs - for the task to end, by default 30 s; 0: until it is accepted
    * @param options.via - `mailbox`: straight into the agent's asleep queue, where it keeps one
+   * @param options.ttlMs - wherever it waits, it ends after so long (G-09), six days at most; default: the longest that each place has
    */
   async send(
     input: { from: HostedAgent; to: Eid; message: JsonObject },
-    options: { waitMs?: number; via?: 'live' | 'mailbox'; signal?: AbortSignal } = {}
+    { ttlMs, ...options }: { waitMs?: number; via?: 'live' | 'mailbox'; ttlMs?: number | undefined; signal?: AbortSignal } = {}
   ): Promise<SendOutcome> {
     const { agents, clock, queue, outgoing } = this.#parts
     const keep = createKeepAsleep({ outgoing, queue })
     const signal = options.signal === undefined ? this.signal : AbortSignal.any([options.signal, this.signal])
     const to = this.newestEid(input.to)
+    if (ttlMs !== undefined) {
+      const copy = await sealForWish(this.#parts, { ...input, to, ttlMs }, signal)
+      const sent = await this.send(input, options)
+      if (sent.outcome !== 'queued') await copy.forget()
+      return sent
+    }
     if (options.via === 'mailbox') return await sendByMailbox({ ...this.#parts, keep }, { ...input, to }, { signal })
     return await sendMessage(
       {

@@ -160,7 +160,7 @@ async function send(node: RookeryNode, params: ControlParams<'send'>, context: C
   context.progress('sending')
   const outcome = await node.send(
     { from, to: node.agents.eidOf(to), message },
-    { signal: context.signal, ...(waitMs === undefined ? {} : { waitMs }), ...(via === undefined ? {} : { via }) }
+    { signal: context.signal, ...(waitMs === undefined ? {} : { waitMs }), ...(via === undefined ? {} : { via }), ttlMs }
   )
   return { messageId, ...outcome, elapsedMs: elapsedMs() }
 }

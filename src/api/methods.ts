@@ -248,7 +248,7 @@ export const CONTROL_PARAMS = {
     waitMs: z.int().min(0).max(CONTROL_BOUNDS.waitMsMax).optional(),
     /** `mailbox`: straight into the asleep queue of an agent that sleeps, as a governed object, without asking it to handle the message */
     via: z.enum(['live', 'mailbox', 'outbox']).optional(),
-    /** with `outbox`: how long it is tried and kept; default: the longest */
+    /** wherever it waits, it ends after so long; with `outbox` it is no longer tried either; default: the longest */
     ttlMs: z.int().min(1_000).optional()
   }),
   'inbox.list': z.strictObject({ agent: agentRef, state: z.enum(TODO_STATES).optional(), limit: limit.optional() }),
