@@ -1,9 +1,9 @@
 import { concat, equalsConstantTime, fromHex, toHex, utf8 } from '../../protocol/bytes.ts'
+import { canonicalJson } from '../../protocol/canonical-json.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { RookeryError } from '../errors.ts'
 import type { Store, Table, WriteOp } from '../store/store.ts'
 import { jsonCodec } from '../store/store.ts'
-import { canonicalJson } from './canonical-json.ts'
 import type { Todo, TodoState } from './todo.ts'
 
 export interface TodoFilter {
