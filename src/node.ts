@@ -167,7 +167,8 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
             onMail: (home, record) => mailRecords.keepAlive(home, record)
           }
         )
-  const todos = await createTodos(components)
+  const { interruptMs, attemptsMax, retryFirstMs, retryLastMs } = config.tasks
+  const todos = await createTodos(components, { interruptMs, attemptsMax, retryFirstMs, retryLastMs })
   closing.push('todos', 500, () => todos.stop())
   go()
 
