@@ -23,6 +23,9 @@ import { createEvidence } from './evidence/create-evidence.ts'
 import type { RecordEvidence } from './evidence/evidence.ts'
 import { refuseIfElsewhere } from './evidence/identity-elsewhere.ts'
 import { LocalStakeLedger, type StakeLedger } from './evidence/stake-ledger.ts'
+import { Access } from './grants/access.ts'
+import { Grants } from './grants/grants.ts'
+import { SendBuckets } from './grants/send-buckets.ts'
 import { createGroups } from './groups/create-groups.ts'
 import { ReadyRuns } from './groups/ready-runs.ts'
 import { homeOf, type LocalAgent } from './identity/agent.ts'
@@ -96,6 +99,8 @@ export interface NodeOverrides {
   /** in place of multicast DNS and of the system's neighbour table, where local points are on */
   link?: Link
   neighbours?: () => Promise<NeighbourRows>
+  /** reads the settings again, for `rookery reload` */
+  reread?: () => Config
   /** asked before an agent answers an anonymous request, in place of the setting */
   answerPolicy?: AnswerPolicy
   /** ends a start that is under way; what it had opened is closed */
@@ -142,6 +147,10 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const replay = await ReplayCache.open(components)
   const bounds: QueueBounds = config.queue
   const successions = await Successions.open(components)
+  const grants = await Grants.open({ ...components, logger: logger.child('grants') })
+  closing.push('grants', 100, () => grants.stop())
+  const buckets = new SendBuckets({ clock: base.clock, grants }, { burst: config.grants.sendBurst, perMin: config.grants.sendPerMin })
+  const access = new Access({ grants, buckets, agents, successions, logger: logger.child('grants') }, { peers: config.grants.peers })
   const outgoing = await OutgoingObjects.open(components)
   const homeOfHex = (hex: EidHex) => agents.homeOf(hex)
   const queue = await LevelAsleepQueue.open(
@@ -283,6 +292,9 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     localPoints,
     evidence,
     successions,
+    grants,
+    buckets,
+    access,
     todos,
     queue,
     clockGuard,
@@ -291,6 +303,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     outbox,
     keeper,
     closing,
+    reread: overrides.reread,
     publishing: overrides.locators === 'on-demand' ? 'on-demand' : 'automatic'
   })
   await node.begin()

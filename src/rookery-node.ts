@@ -9,6 +9,7 @@ import { sendByMailbox } from './a2a/send-by-mailbox.ts'
 import { type SendOutcome, sendMessage } from './a2a/send-message.ts'
 import { AgentPublishing } from './agent-publishing.ts'
 import { AgentRotations, type RotationReport } from './agent-rotations.ts'
+import type { ReloadResult } from './api/grant-methods.ts'
 import type { Config } from './config/schema.ts'
 import { approvalPolicy } from './delivery/approval-policy.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from './delivery/asleep-queue.ts'
@@ -20,6 +21,9 @@ import type { DiscoverQuery, Discovery } from './discovery/create-discovery.ts'
 import type { DiscoverOptions, FoundAnonymously } from './discovery/discover.ts'
 import { RookeryError } from './errors.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
+import type { Access } from './grants/access.ts'
+import type { Grants } from './grants/grants.ts'
+import type { SendBuckets } from './grants/send-buckets.ts'
 import type { Groups } from './groups/groups.ts'
 import { homeOf, type LocalAgent } from './identity/agent.ts'
 import type { AgentAdd, Agents, ModeChange } from './identity/agents.ts'
@@ -30,6 +34,7 @@ import { openNodeEdge } from './node-edge.ts'
 import { NodeMail } from './node-mail.ts'
 import type { NodeParts } from './node-parts.ts'
 import type { PortMemory } from './node-ports.ts'
+import { Reload } from './node-reload.ts'
 import { serveSessions } from './node-sessions.ts'
 import type { Clock } from './platform/clock.ts'
 import type { Logger } from './platform/logger.ts'
@@ -78,6 +83,12 @@ export class RookeryNode {
   readonly localPoints: LocalPoints | undefined
   /** verdicts on identities that contradicted themselves, and the blacklist (protocol/README.md §8) */
   readonly evidence: EvidenceService
+  /** vended endpoints of our agents (protocol/README.md §9, Grants) */
+  readonly grants: Grants
+  /** how fast tasks may be made with them */
+  readonly sendBuckets: SendBuckets
+  /** who may do what with our agents: the one check of every door */
+  readonly access: Access
   readonly todos: LevelTodos
   readonly queue: LevelAsleepQueue
   readonly logger: Logger
@@ -97,6 +108,7 @@ export class RookeryNode {
   readonly #handlerFaults = new Map<LocalAgent['eidHex'], RookeryError>()
   readonly #publishing: AgentPublishing
   readonly #rotations: AgentRotations
+  readonly #reload: Reload
   readonly #stopping = new AbortController()
   readonly #stopped = Promise.withResolvers<void>()
   #cancelMaintenance: () => void = () => {}
@@ -120,11 +132,15 @@ export class RookeryNode {
     this.points = parts.points
     this.localPoints = parts.localPoints
     this.evidence = parts.evidence
+    this.grants = parts.grants
+    this.sendBuckets = parts.buckets
+    this.access = parts.access
     this.todos = todos
     this.queue = queue
     this.logger = logger.child('node')
     this.clock = clock
     this.random = random
+    this.#reload = new Reload(parts, { started: config, reread: parts.reread })
     this.#publishing = new AgentPublishing(parts, this.#stopping.signal)
     this.#rotations = new AgentRotations(parts, this.#publishing, this.#stopping.signal)
     this.#runners = new AgentRunners(parts, {
@@ -138,11 +154,13 @@ export class RookeryNode {
       isAudience: (agent, audience) => agents.ofAnyEid(audience)?.homeHex === homeOf(agent),
       approvalFor: (agent, _message, issuer) =>
         this.#runners.sideEffects(agent) === 'consequential' ? (approvedBy(agent, issuer) ?? 'needed') : 'none',
+      maySend: (agent, principal) => parts.access.maySendStill(agent, principal),
       perSecMax: config.delivery.drainPerSec
     })
     this.attachments = new Attachments(parts, (home, now) => this.#attached(home, now))
     this.#local = new LocalA2a({
       todos,
+      access: parts.access,
       clock,
       reachability: (agent) => this.reachability(agent),
       card: (agent) => this.card(agent),
@@ -392,6 +410,16 @@ export class RookeryNode {
       value: id,
       remedy: 'list them with `rookery session list`'
     })
+  }
+
+  /** The EID that an agent was first known by here. */
+  rootOf(hex: EidHex): EidHex {
+    return this.#parts.successions.rootOf(hex)
+  }
+
+  /** Takes into use what the configuration says now, where it may change. @throws RookeryError `RELOAD_UNAVAILABLE`, `CONFIG_INVALID` */
+  reload(): ReloadResult {
+    return this.#reload.run()
   }
 
   /** The EID that an agent has now: of ours always, of others as far as a session showed it. */

@@ -198,6 +198,11 @@ export function taskNotFound(): A2aError {
   return new A2aError('TASK_NOT_FOUND', 'no such task')
 }
 
+/** What the caller was let in by has ended meanwhile, or before. */
+export function grantEnded(): A2aError {
+  return new A2aError('UNAUTHENTICATED', 'the grant has ended', { metadata: { cause: 'GRANT_ENDED' } })
+}
+
 /** No agent of this node streams. */
 export function noStreams(): A2aError {
   return new A2aError('UNSUPPORTED_OPERATION', 'this agent does not stream: send with SendMessage, read with GetTask')

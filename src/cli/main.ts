@@ -8,6 +8,7 @@ import { registerDemo } from './commands/demo.ts'
 import { registerDiscover } from './commands/discover.ts'
 import { registerDoctor } from './commands/doctor.ts'
 import { registerFind } from './commands/find.ts'
+import { registerGrant } from './commands/grant.ts'
 import { registerGroup } from './commands/group.ts'
 import { registerInbox } from './commands/inbox.ts'
 import { registerInit } from './commands/init.ts'
@@ -15,6 +16,7 @@ import { registerMode } from './commands/mode.ts'
 import { registerOutbox } from './commands/outbox.ts'
 import { registerPoint } from './commands/point.ts'
 import { registerQueue } from './commands/queue.ts'
+import { registerReload } from './commands/reload.ts'
 import { registerSend } from './commands/send.ts'
 import { registerSession } from './commands/session.ts'
 import { registerSim } from './commands/sim.ts'
@@ -123,6 +125,8 @@ Example:
     registerMode,
     registerAttach,
     registerApprove,
+    registerGrant,
+    registerReload,
     registerQueue,
     registerStanding,
     registerDemo,

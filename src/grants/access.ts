@@ -1,6 +1,6 @@
 import { fromHex } from '../../protocol/bytes.ts'
 import { type EidHex, eidHex, eid as toEid } from '../../protocol/identity/eid.ts'
-import { A2aError } from '../a2a/a2a-error.ts'
+import { A2aError, grantEnded } from '../a2a/a2a-error.ts'
 import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Successions } from '../identity/successions.ts'
 import type { Logger } from '../platform/logger.ts'
@@ -16,7 +16,7 @@ export type PeerAccess = 'required' | 'anyone'
 export interface AccessComponents {
   grants: Grants
   buckets: SendBuckets
-  agents: { byToken(text: string): LocalAgent | undefined }
+  agents: { byToken(text: string): LocalAgent | undefined; ofAnyEid(eid: Uint8Array): LocalAgent | undefined }
   successions: Pick<Successions, 'rootOf' | 'predecessors'>
   logger: Logger
 }
@@ -81,7 +81,8 @@ export class Access {
     const { successions } = this.#c
     const root = successions.rootOf(remote)
     const grant = this.#grantOf(agent, remote)
-    if (grant !== undefined && this.#c.grants.state(grant) === 'in-force') return { ...this.#ofGrant(grant), id: `eid:${root}`, eid: remote }
+    if (grant !== undefined && this.#c.grants.state(grant) === 'in-force')
+      return { ...this.#ofGrant(grant), id: `eid:${root}`, eid: remote }
     return { kind: 'peer', id: `eid:${root}`, eid: remote, name: remote }
   }
 
@@ -127,10 +128,13 @@ export class Access {
         return undefined
       case 'peer':
         if (this.#peers === 'anyone' && this.#grantOf(agent, eid)?.revokedAtMs === undefined) return undefined
-        return denied('NO_GRANT', 'this agent takes work of those alone that its owner granted it: send a friend request, and wait for the approval')
+        return denied(
+          'NO_GRANT',
+          'this agent takes work of those alone that its owner granted it: send a friend request, and wait for the approval'
+        )
       case 'grant':
         if (grant === undefined) throw new TypeError('a principal of kind grant without its grant')
-        if (grant.ended.aborted) return new A2aError('UNAUTHENTICATED', 'the grant has ended', { metadata: { cause: 'GRANT_ENDED' } })
+        if (grant.ended.aborted) return grantEnded()
         if (grant.agent !== agent) return denied('GRANT_SCOPE', 'the grant is for another agent')
         return grant.verbs.includes(verb) ? undefined : denied('GRANT_SCOPE', `the grant does not allow "${verb}"`, { verb })
     }
@@ -148,7 +152,10 @@ export class Access {
     const waitSec = buckets.take(grant.id)
     if (waitSec === 0) return () => buckets.giveBack(grant.id)
     const { burst, perMin } = buckets.limitsOf(grant.id)
-    logger.warn({ event: 'grant-rate-limited', grant: grant.id, name: principal.name, burst, perMin, waitSec }, 'a grant makes tasks too fast')
+    logger.warn(
+      { event: 'grant-rate-limited', grant: grant.id, name: principal.name, burst, perMin, waitSec },
+      'a grant makes tasks too fast'
+    )
     throw new A2aError('SEND_RATE_LIMITED', `this grant makes at most ${burst} tasks at once and ${perMin} a minute`, {
       retryAfterSec: waitSec,
       metadata: { cause: 'GRANT_RATE', burst: String(burst), perMin: String(perMin) }
@@ -166,9 +173,11 @@ export class Access {
     const grant = id === undefined ? undefined : this.#c.grants.get(id)
     if (id === undefined) {
       const peer = /^eid:([0-9a-f]{64})$/.exec(principal)?.[1]
-      return peer === undefined || peer === homeOf(agent) || this.maySend(homeOf(agent), peer as EidHex)
+      return peer !== undefined && (this.#c.agents.ofAnyEid(fromHex(peer)) !== undefined || this.maySend(homeOf(agent), peer as EidHex))
     }
-    return grant !== undefined && grant.agent === homeOf(agent) && this.#c.grants.state(grant) === 'in-force' && grant.verbs.includes('send')
+    return (
+      grant !== undefined && grant.agent === homeOf(agent) && this.#c.grants.state(grant) === 'in-force' && grant.verbs.includes('send')
+    )
   }
 }
 

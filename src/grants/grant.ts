@@ -42,5 +42,8 @@ export interface GrantEvent {
 export const GRANT_NAME = /^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]{1,64}$/u
 export const GRANT_TTL_DEFAULT_MS = 90 * 86_400_000
 export const GRANT_TTL_MAX_MS = 366 * 86_400_000
+/** TD-Q1. */
+export const SEND_BURST_DEFAULT = 20
+export const SEND_PER_MIN_DEFAULT = 10
 export const BURST_MAX = 10_000
 export const PER_MIN_MAX = 60_000

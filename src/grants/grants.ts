@@ -8,7 +8,15 @@ import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
 import { jsonCodec, type Store, type Table, type WriteOp } from '../store/store.ts'
 import { credentialHash, grantOfCredential, newCredential } from './credential.ts'
-import { GRANT_NAME, GRANT_TTL_DEFAULT_MS, GRANT_TTL_MAX_MS, type GrantEvent, type GrantRow, type GrantState, type SendLimits } from './grant.ts'
+import {
+  GRANT_NAME,
+  GRANT_TTL_DEFAULT_MS,
+  GRANT_TTL_MAX_MS,
+  type GrantEvent,
+  type GrantRow,
+  type GrantState,
+  type SendLimits
+} from './grant.ts'
 import { GRANT_VERBS, type GrantVerb } from './principal.ts'
 
 /** Grants in force; above it `GRANTS_FULL`. */
@@ -315,7 +323,9 @@ function endOf({ revokedAtMs, expiresAtMs }: GrantRow): number {
 }
 
 function grantEnded({ id, revokedAtMs }: GrantRow): RookeryError {
-  return new RookeryError('GRANT_ENDED', `the grant ${id} ${revokedAtMs === undefined ? 'has expired' : 'was revoked'}`, { kind: 'refused' })
+  return new RookeryError('GRANT_ENDED', `the grant ${id} ${revokedAtMs === undefined ? 'has expired' : 'was revoked'}`, {
+    kind: 'refused'
+  })
 }
 
 function invalid(field: string, value: unknown, why: string): RookeryError {

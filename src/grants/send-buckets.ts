@@ -3,9 +3,6 @@ import type { Clock } from '../platform/clock.ts'
 import type { SendLimits } from './grant.ts'
 import type { Grants } from './grants.ts'
 
-/** TD-Q1. */
-export const SEND_BURST_DEFAULT = 20
-export const SEND_PER_MIN_DEFAULT = 10
 /** A bucket that holds less than this share of its burst is a near miss (TD-R1). */
 const NEAR = 0.2
 

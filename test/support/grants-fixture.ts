@@ -1,8 +1,10 @@
+import { equals } from '../../protocol/bytes.ts'
 import type { EidHex } from '../../protocol/identity/eid.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import { Access, type PeerAccess } from '../../src/grants/access.ts'
+import { SEND_BURST_DEFAULT, SEND_PER_MIN_DEFAULT } from '../../src/grants/grant.ts'
 import { Grants } from '../../src/grants/grants.ts'
-import { SEND_BURST_DEFAULT, SEND_PER_MIN_DEFAULT, SendBuckets } from '../../src/grants/send-buckets.ts'
+import { SendBuckets } from '../../src/grants/send-buckets.ts'
 import type { LocalAgent } from '../../src/identity/agent.ts'
 import { Successions } from '../../src/identity/successions.ts'
 import { type Clock, ManualClock } from '../../src/platform/clock.ts'
@@ -15,6 +17,7 @@ export async function openAccess({
   store,
   clock = new ManualClock(),
   peers = 'required',
+  own = [],
   byToken = () => undefined,
   logger = silentLogger,
   limits = { burst: SEND_BURST_DEFAULT, perMin: SEND_PER_MIN_DEFAULT }
@@ -22,6 +25,8 @@ export async function openAccess({
   store: Store
   clock?: Clock
   peers?: PeerAccess
+  /** the node's own agents */
+  own?: readonly LocalAgent[]
   byToken?: (text: string) => LocalAgent | undefined
   logger?: Logger
   limits?: { burst: number; perMin: number }
@@ -29,7 +34,10 @@ export async function openAccess({
   const grants = await Grants.open({ store, crypto: nodeCrypto, random: systemRandom, clock, logger })
   const buckets = new SendBuckets({ clock, grants }, limits)
   const successions = await Successions.open({ store, clock })
-  const access = new Access({ grants, buckets, agents: { byToken }, successions, logger }, { peers })
+  const access = new Access(
+    { grants, buckets, agents: { byToken, ofAnyEid: (eid) => own.find((agent) => equals(agent.eid, eid)) }, successions, logger },
+    { peers }
+  )
   return { grants, buckets, successions, access, clock }
 }
 

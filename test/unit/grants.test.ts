@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { GRANTS_ENDED_MAX, Grants } from '../../src/grants/grants.ts'
-import { type GrantVerb, GRANT_VERBS, ownerPrincipal } from '../../src/grants/principal.ts'
+import { GRANTS_ENDED_MAX, type Grants } from '../../src/grants/grants.ts'
+import { GRANT_VERBS, type GrantVerb, ownerPrincipal } from '../../src/grants/principal.ts'
 import { ManualClock } from '../../src/platform/clock.ts'
 import { type Logger, silentLogger } from '../../src/platform/logger.ts'
 import { testAgent } from '../support/a2a-fixture.ts'
@@ -39,7 +39,9 @@ describe('a grant', () => {
     expect(credential).toMatch(/^rkg_[0-9a-f]{16}_[\w-]{43}$/)
     expect(access.ofBearer(credential)).toMatchObject({ kind: 'grant', id: `grant:${grant.id}`, grant: { id: grant.id, agent: AGENT } })
     const secret = credential.split('_').slice(2).join('_')
-    for await (const [, row] of store.table('grant', { encode: () => new Uint8Array(), decode: (bytes) => new TextDecoder().decode(bytes) }).entries()) {
+    for await (const [, row] of store
+      .table('grant', { encode: () => new Uint8Array(), decode: (bytes) => new TextDecoder().decode(bytes) })
+      .entries()) {
       expect(row).not.toContain(secret)
       expect(row).toContain(grant.hash)
     }
@@ -52,7 +54,14 @@ describe('a grant', () => {
     const { access } = await opened({ store, clock })
     expect(access.ofBearer(credential)?.grant?.id).toBe(grant.id)
     const swapped = `rkg_${grant.id}_${other.credential.slice(21)}`
-    for (const wrong of [swapped, `${credential}x`, credential.toUpperCase(), '', 'x'.repeat(10_000), `rkg_${'0'.repeat(16)}_${'A'.repeat(43)}`]) {
+    for (const wrong of [
+      swapped,
+      `${credential}x`,
+      credential.toUpperCase(),
+      '',
+      'x'.repeat(10_000),
+      `rkg_${'0'.repeat(16)}_${'A'.repeat(43)}`
+    ]) {
       expect(access.ofBearer(wrong)).toBeUndefined()
     }
   })
@@ -221,12 +230,17 @@ describe('who asks', () => {
 
   it('[TD-04] [OD-34] is asked again when what it left in the queue is handed over', async () => {
     const agent = testAgent(1)
-    const { grants, access } = await opened()
+    const { grants, access } = await opened({ own: [agent, testAgent(2)] })
     const bearer = await shown(grants, { agent: agent.eidHex })
     const bound = await shown(grants, { agent: agent.eidHex, peer: PEER })
     const reader = await shown(grants, { agent: agent.eidHex, verbs: ['read'] })
     const may = (principal: string) => access.maySendStill(agent, principal)
-    expect([`grant:${bearer.grant.id}`, `eid:${PEER}`, `eid:${agent.eidHex}`].map(may)).toEqual([true, true, true])
+    expect([`grant:${bearer.grant.id}`, `eid:${PEER}`, `eid:${agent.eidHex}`, `eid:${testAgent(2).eidHex}`].map(may)).toEqual([
+      true,
+      true,
+      true,
+      true
+    ])
     expect([`grant:${reader.grant.id}`, `eid:${eidOf(0xb9)}`, 'grant:0000000000000000'].map(may)).toEqual([false, false, false])
     await grants.revoke(bearer.grant.id)
     await grants.revoke(bound.grant.id)
@@ -252,7 +266,12 @@ describe('the bucket of a grant', () => {
     const one = await of('one')
     const two = await of('two')
     for (let i = 0; i < 20; i++) expect(one.take()).toEqual({})
-    expect(one.take()).toMatchObject({ reason: 'SEND_RATE_LIMITED', retryAfterSec: 6, status: 429, metadata: { burst: '20', perMin: '10' } })
+    expect(one.take()).toMatchObject({
+      reason: 'SEND_RATE_LIMITED',
+      retryAfterSec: 6,
+      status: 429,
+      metadata: { burst: '20', perMin: '10' }
+    })
     expect(two.take()).toEqual({})
     clock.advance(5_999)
     expect(one.take()).toMatchObject({ retryAfterSec: 1 })
