@@ -70,6 +70,14 @@ export class LocalA2a {
     return this.#options.reachability(agent)
   }
 
+  /** @throws A2aError `UNAUTHENTICATED`, `PERMISSION_DENIED` */
+  authorize(
+    agent: LocalAgent,
+    { principal, method, params }: { principal: VerifiedPrincipal; method: A2aMethod; params: JsonObject }
+  ): void {
+    for (const verb of verbsOf(method, params)) this.#options.access.authorize(principal, { agent: homeOf(agent), verb })
+  }
+
   /**
    * Whether a checked call may be handled, and how (G-61): grant, dedup, bucket, reachability. A message that came before is answered with its task even while the agent sleeps.
    * @param keep - stores the message for later and says how that went; called only where the mode queues
@@ -85,7 +93,7 @@ export class LocalA2a {
   ): Promise<Admitted> {
     const { access, todos } = this.#options
     const { principal, method, params } = call
-    for (const verb of verbsOf(method, params)) access.authorize(principal, { agent: homeOf(agent), verb })
+    this.authorize(agent, call)
     if (method === 'SubscribeToTask') throw noStreams()
     if (!isSend(method)) return SETTLED
     const reachability = this.#options.reachability(agent)

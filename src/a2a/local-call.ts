@@ -17,13 +17,22 @@ import { A2A_VERSION } from './service-parameters.ts'
  */
 export async function callLocalAgent(
   { local, keep }: { local: LocalA2a; keep: KeepAsleep },
-  call: { principal: VerifiedPrincipal; to: LocalAgent; method: A2aMethod; params: JsonObject; door: Todo['door'] },
+  call: {
+    principal: VerifiedPrincipal
+    to: LocalAgent
+    method: A2aMethod
+    params: JsonObject
+    door: Todo['door']
+    /** called before the call is handled, when it is neither refused nor kept; what it throws refuses it still */
+    admitted?: () => void
+  },
   signal: AbortSignal
 ): Promise<Json> {
   const { principal, to, method, params, door } = call
   const admitted = await local.admit(to, { principal, method, params }, ({ retryAfterSec }) =>
     keep({ principal, to, params, retryAfterSec })
   )
+  call.admitted?.()
   const caller = new Caller({ principal, door, params, signal, ...admitted })
   const handler = new JsonRpcTransportHandler(local.handler(to))
   const context = new ServerCallContext({ user: caller, requestedVersion: A2A_VERSION })
