@@ -65,8 +65,6 @@ export interface NodeParts extends Base {
   outbox: Outbox
   /** undefined where this node keeps for nobody */
   keeper: KeeperStore | undefined
-  /** settings as they stand in the files now; undefined where a program gave them */
-  reread: (() => Config) | undefined
   closing: Closing
   publishing: 'automatic' | 'on-demand'
 }

@@ -99,8 +99,6 @@ export interface NodeOverrides {
   /** in place of multicast DNS and of the system's neighbour table, where local points are on */
   link?: Link
   neighbours?: () => Promise<NeighbourRows>
-  /** reads the settings again, for `rookery reload` */
-  reread?: () => Config
   /** asked before an agent answers an anonymous request, in place of the setting */
   answerPolicy?: AnswerPolicy
   /** ends a start that is under way; what it had opened is closed */
@@ -149,8 +147,8 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const successions = await Successions.open(components)
   const grants = await Grants.open({ ...components, logger: logger.child('grants') })
   closing.push('grants', 100, () => grants.stop())
-  const buckets = new SendBuckets({ clock: base.clock, grants }, { burst: config.grants.sendBurst, perMin: config.grants.sendPerMin })
-  const access = new Access({ grants, buckets, agents, successions, logger: logger.child('grants') }, { peers: config.grants.peers })
+  const buckets = new SendBuckets({ ...base, grants }, () => ({ burst: config.grants.sendBurst, perMin: config.grants.sendPerMin }))
+  const access = new Access({ grants, buckets, agents, successions, logger: logger.child('grants') }, { peers: () => config.grants.peers })
   const outgoing = await OutgoingObjects.open(components)
   const homeOfHex = (hex: EidHex) => agents.homeOf(hex)
   const queue = await LevelAsleepQueue.open(
@@ -303,7 +301,6 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     outbox,
     keeper,
     closing,
-    reread: overrides.reread,
     publishing: overrides.locators === 'on-demand' ? 'on-demand' : 'automatic'
   })
   await node.begin()

@@ -9,9 +9,8 @@ import { sendByMailbox } from './a2a/send-by-mailbox.ts'
 import { type SendOutcome, sendMessage } from './a2a/send-message.ts'
 import { AgentPublishing } from './agent-publishing.ts'
 import { AgentRotations, type RotationReport } from './agent-rotations.ts'
-import type { ReloadResult } from './api/grant-methods.ts'
 import type { Config } from './config/schema.ts'
-import { approvalPolicy } from './delivery/approval-policy.ts'
+import { currentPolicy } from './delivery/approval-policy.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from './delivery/asleep-queue.ts'
 import { Attachments } from './delivery/attachments.ts'
 import { Drain } from './delivery/drain.ts'
@@ -34,7 +33,6 @@ import { openNodeEdge } from './node-edge.ts'
 import { NodeMail } from './node-mail.ts'
 import type { NodeParts } from './node-parts.ts'
 import type { PortMemory } from './node-ports.ts'
-import { Reload } from './node-reload.ts'
 import { serveSessions } from './node-sessions.ts'
 import type { Clock } from './platform/clock.ts'
 import type { Logger } from './platform/logger.ts'
@@ -108,7 +106,6 @@ export class RookeryNode {
   readonly #handlerFaults = new Map<LocalAgent['eidHex'], RookeryError>()
   readonly #publishing: AgentPublishing
   readonly #rotations: AgentRotations
-  readonly #reload: Reload
   readonly #stopping = new AbortController()
   readonly #stopped = Promise.withResolvers<void>()
   #cancelMaintenance: () => void = () => {}
@@ -140,7 +137,6 @@ export class RookeryNode {
     this.logger = logger.child('node')
     this.clock = clock
     this.random = random
-    this.#reload = new Reload(parts, { started: config, reread: parts.reread })
     this.#publishing = new AgentPublishing(parts, this.#stopping.signal)
     this.#rotations = new AgentRotations(parts, this.#publishing, this.#stopping.signal)
     this.#runners = new AgentRunners(parts, {
@@ -148,7 +144,7 @@ export class RookeryNode {
       leaseMs: config.tasks.leaseMs,
       graceMs: 500
     })
-    const approvedBy = approvalPolicy(config.delivery.approve, { rootOf: (hex) => parts.successions.rootOf(hex) })
+    const approvedBy = currentPolicy(() => config.delivery.approve, { rootOf: (hex) => parts.successions.rootOf(hex) })
     this.#drain = new Drain(parts, {
       rootOf: (hex) => parts.successions.rootOf(hex),
       isAudience: (agent, audience) => agents.ofAnyEid(audience)?.homeHex === homeOf(agent),
@@ -415,11 +411,6 @@ export class RookeryNode {
   /** The EID that an agent was first known by here. */
   rootOf(hex: EidHex): EidHex {
     return this.#parts.successions.rootOf(hex)
-  }
-
-  /** Takes into use what the configuration says now, where it may change. @throws RookeryError `RELOAD_UNAVAILABLE`, `CONFIG_INVALID` */
-  reload(): ReloadResult {
-    return this.#reload.run()
   }
 
   /** The EID that an agent has now: of ours always, of others as far as a session showed it. */

@@ -41,8 +41,7 @@ export function grantHandlers(node: RookeryNode): Pick<ControlHandlers, keyof Gr
     },
     'grant.show': async ({ id }) => grantView(node, found(node, id)),
     'grant.revoke': async ({ id }) => grantView(node, await grants.revoke(found(node, id).id)),
-    'grant.tune': async ({ id, burst, perMin }) => grantView(node, await grants.tune(found(node, id).id, limitsOf(burst, perMin))),
-    reload: async () => node.reload()
+    'grant.tune': async ({ id, burst, perMin }) => grantView(node, await grants.tune(found(node, id).id, limitsOf(burst, perMin)))
   }
 }
 

@@ -28,9 +28,7 @@ export const GRANT_PARAMS = {
   'grant.show': z.strictObject({ id }),
   'grant.revoke': z.strictObject({ id }),
   /** what is left out follows the node's setting again */
-  'grant.tune': z.strictObject({ id, burst: burst.optional(), perMin: perMin.optional() }),
-  /** reads the configuration again, and takes into use what may change while the node runs */
-  reload: z.strictObject({})
+  'grant.tune': z.strictObject({ id, burst: burst.optional(), perMin: perMin.optional() })
 } as const
 
 export interface GrantView {
@@ -54,13 +52,6 @@ export interface GrantView {
   revokedAtMs?: number
 }
 
-export interface ReloadResult {
-  /** settings that hold another value now, by name */
-  changed: Record<string, { from: unknown; to: unknown }>
-  /** settings that differ in the file and are taken at the next start */
-  atRestart: string[]
-}
-
 export interface GrantResults {
   'grant.create': GrantView & { credential: string; url?: string }
   'grant.list': {
@@ -73,5 +64,4 @@ export interface GrantResults {
   'grant.show': GrantView
   'grant.revoke': GrantView
   'grant.tune': GrantView
-  reload: ReloadResult
 }

@@ -51,6 +51,8 @@ const publicUrl = z
   .max(512)
   .refine((text) => !/[?#]/.test(text), { error: 'must hold no query and no fragment' })
 
+const logLevel = z.enum(['debug', 'info', 'warn', 'error', 'silent'])
+
 const agentDid = z.string().regex(/^did:key:z6Mk[1-9A-HJ-NP-Za-km-z]{40,60}$/, 'must be a did:key of an Ed25519 key')
 
 const approvalRule = z.strictObject({
@@ -197,7 +199,7 @@ export const configSchema = z.strictObject({
     .strictObject({
       /** `required`: agents of other nodes need a grant for anything but the card; `anyone`: whoever can reach this node may do with its agents as with a grant */
       peers: z.enum(['required', 'anyone']).default('required'),
-      /** tasks that one grant makes at once, and a minute after that; taken anew by `rookery reload`, and set for one grant by `rookery grant tune` */
+      /** tasks that one grant makes at once, and a minute after that; set for one grant by `rookery grant tune` */
       sendBurst: z.int().min(1).max(BURST_MAX).default(SEND_BURST_DEFAULT),
       sendPerMin: z.int().min(1).max(PER_MIN_MAX).default(SEND_PER_MIN_DEFAULT),
       /** life of a grant where none is given */
@@ -250,7 +252,9 @@ export const configSchema = z.strictObject({
     .prefault({}),
   logs: z
     .strictObject({
-      level: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info')
+      level: logLevel.default('info'),
+      /** by component, such as `a2a` or `sessions`; what is below a component goes with it */
+      levels: z.record(z.string().regex(/^[a-z0-9-]+(:[a-z0-9-]+)*$/, 'must be names parted by ":", such as "a2a"'), logLevel).default({})
     })
     .prefault({})
 })

@@ -58,11 +58,11 @@ export function makesTask(method: string, params: JsonObject): boolean {
  */
 export class Access {
   readonly #c: AccessComponents
-  readonly #peers: PeerAccess
+  readonly #peers: () => PeerAccess
   /** refusals for want of a grant since the start */
   refused = 0
 
-  constructor(components: AccessComponents, { peers }: { peers: PeerAccess }) {
+  constructor(components: AccessComponents, { peers }: { peers: () => PeerAccess }) {
     this.#c = components
     this.#peers = peers
   }
@@ -127,7 +127,7 @@ export class Access {
       case 'owner':
         return undefined
       case 'peer':
-        if (this.#peers === 'anyone' && this.#grantOf(agent, eid)?.revokedAtMs === undefined) return undefined
+        if (this.#peers() === 'anyone' && this.#grantOf(agent, eid)?.revokedAtMs === undefined) return undefined
         return denied(
           'NO_GRANT',
           'this agent takes work of those alone that its owner granted it: send a friend request, and wait for the approval'

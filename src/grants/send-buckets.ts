@@ -22,31 +22,25 @@ export class SendBuckets {
   readonly #grants: Grants
   readonly #buckets = new Map<string, { bucket: TokenBucket; limits: SendLimits }>()
   readonly #counts: SendLimitCounts = { taken: 0, refused: 0, nearMisses: 0 }
-  #limits: SendLimits
+  readonly #limits: () => SendLimits
 
-  constructor({ clock, grants }: { clock: Clock; grants: Grants }, limits: SendLimits) {
+  constructor({ clock, grants }: { clock: Clock; grants: Grants }, limits: () => SendLimits) {
     this.#clock = clock
     this.#grants = grants
     this.#limits = limits
     grants.onEvent(({ kind, grant }) => {
       if (kind === 'revoked' || kind === 'expired') this.#buckets.delete(grant.id)
-      else this.#retune(grant.id)
     })
   }
 
-  /** The node's own limits; another value holds from now on for every grant without one of its own. */
+  /** The node's own, asked for at every use: a change holds from the next task on, for every grant without one of its own. */
   get limits(): SendLimits {
-    return this.#limits
-  }
-
-  set limits(limits: SendLimits) {
-    this.#limits = limits
-    for (const id of this.#buckets.keys()) this.#retune(id)
+    return this.#limits()
   }
 
   /** What holds for a grant now. */
   limitsOf(id: string): SendLimits {
-    return { ...this.#limits, ...this.#grants.get(id)?.limits }
+    return { ...this.#limits(), ...this.#grants.get(id)?.limits }
   }
 
   counts(): SendLimitCounts {
@@ -71,20 +65,16 @@ export class SendBuckets {
   }
 
   #bucket(id: string): { bucket: TokenBucket; limits: SendLimits } {
+    const limits = this.limitsOf(id)
     let held = this.#buckets.get(id)
     if (held === undefined) {
-      const limits = this.limitsOf(id)
       held = { bucket: new TokenBucket(this.#clock, rateOf(limits)), limits }
       this.#buckets.set(id, held)
+    } else if (held.limits.burst !== limits.burst || held.limits.perMin !== limits.perMin) {
+      held.bucket.retune(rateOf(limits))
+      held.limits = limits
     }
     return held
-  }
-
-  #retune(id: string): void {
-    const held = this.#buckets.get(id)
-    if (held === undefined) return
-    held.limits = this.limitsOf(id)
-    held.bucket.retune(rateOf(held.limits))
   }
 }
 

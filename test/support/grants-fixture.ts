@@ -32,13 +32,14 @@ export async function openAccess({
   limits?: { burst: number; perMin: number }
 }) {
   const grants = await Grants.open({ store, crypto: nodeCrypto, random: systemRandom, clock, logger })
-  const buckets = new SendBuckets({ clock, grants }, limits)
+  const set = { ...limits }
+  const buckets = new SendBuckets({ clock, grants }, () => set)
   const successions = await Successions.open({ store, clock })
   const access = new Access(
     { grants, buckets, agents: { byToken, ofAnyEid: (eid) => own.find((agent) => equals(agent.eid, eid)) }, successions, logger },
-    { peers }
+    { peers: () => peers }
   )
-  return { grants, buckets, successions, access, clock }
+  return { grants, buckets, successions, access, clock, limits: set }
 }
 
 /** The name of an EID that nobody has the key of. */

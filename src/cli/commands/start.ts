@@ -36,7 +36,7 @@ export const registerStart: RegisterCommand = (program, run) => {
         const { config, warnings } = load()
         for (const warning of warnings) out.note(`warning: ${warning}`)
         return runDaemon(config, {
-          overrides: { reread: () => load().config },
+          reload: load,
           onReady: (status) =>
             out.result({ ready: true, status }, () => {
               out.line(`${out.paint.green('ready')}  ${status.node.peer}`)
