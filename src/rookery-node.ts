@@ -92,6 +92,8 @@ export class RookeryNode {
   readonly logger: Logger
   readonly clock: Clock
   readonly random: Random
+  /** where the operator's server listens, once the daemon opened it */
+  opsUrl: string | undefined
   readonly #parts: NodeParts
   readonly #local: LocalA2a
   readonly #remote: RemoteAgents
