@@ -1,4 +1,5 @@
 import { toHex, utf8 } from '../../protocol/bytes.ts'
+import { canonicalJson } from '../../protocol/canonical-json.ts'
 import { PURPOSE_A2A_MESSAGE } from '../../protocol/delivery/object.ts'
 import { keepsMessages } from '../../protocol/delivery/reachability.ts'
 import type { Refusal } from '../../protocol/delivery/refusals.ts'
@@ -10,7 +11,7 @@ import { RookeryError } from '../errors.ts'
 import type { VerifiedPrincipal } from '../grants/principal.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Random } from '../platform/random.ts'
-import { canonicalJson } from '../tasks/canonical-json.ts'
+import { ENVELOPE_DEPTH_MAX } from '../tasks/message.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 
 const OPAQUE_ID_BYTES = 16
@@ -50,7 +51,7 @@ function sealingOf({ from, messageId, to, mailboxKey, params, ttlMs }: SendToSea
     mailboxKey,
     messageId: messageId ?? messageIdOf(params),
     purpose: PURPOSE_A2A_MESSAGE,
-    plaintext: utf8(canonicalJson({ method: 'SendMessage', params: carried })),
+    plaintext: utf8(canonicalJson({ method: 'SendMessage', params: carried }, ENVELOPE_DEPTH_MAX)),
     ...(ttlMs === undefined ? {} : { ttlMs })
   }
 }
