@@ -2,6 +2,7 @@ import { multiaddr } from '@multiformats/multiaddr'
 import { z } from 'zod'
 import { MODE_WORDS, modeOf, type ReachabilityMode } from '../../protocol/delivery/modes.ts'
 import { handlerName } from '../api/methods.ts'
+import { BURST_MAX, GRANT_TTL_MAX_MS, PER_MIN_MAX, SEND_BURST_DEFAULT, SEND_PER_MIN_DEFAULT } from '../grants/grant.ts'
 import { blockOf, contractOffer } from './contract.ts'
 import { duration } from './units.ts'
 
@@ -202,6 +203,19 @@ export const configSchema = z.strictObject({
       ttlMax: duration({ minMs: SECOND, maxMs: 30 * DAY }).prefault('7d')
     })
     .transform(({ ttlMax, ...rest }) => ({ ...rest, ttlMaxMs: ttlMax }))
+    .prefault({}),
+  /** vended endpoints: who may give our agents work (docs/grants.md) */
+  grants: z
+    .strictObject({
+      /** `required`: agents of other nodes need a grant for anything but the card; `anyone`: whoever can reach this node may do with its agents as with a grant */
+      peers: z.enum(['required', 'anyone']).default('required'),
+      /** tasks that one grant makes at once, and a minute after that; set for one grant by `rookery grant tune` */
+      sendBurst: z.int().min(1).max(BURST_MAX).default(SEND_BURST_DEFAULT),
+      sendPerMin: z.int().min(1).max(PER_MIN_MAX).default(SEND_PER_MIN_DEFAULT),
+      /** life of a grant where none is given */
+      ttl: duration({ minMs: SECOND, maxMs: GRANT_TTL_MAX_MS }).prefault('90d')
+    })
+    .transform(({ ttl, ...rest }) => ({ ...rest, ttlMs: ttl }))
     .prefault({}),
   tasks: z
     .strictObject({

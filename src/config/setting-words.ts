@@ -45,6 +45,11 @@ export const SETTING_WORDS: { readonly [name: string]: string } = {
   'keeper.bytesMax': 'bytes kept for each of them',
   'keeper.messagesPerPeerMax': 'messages from one sender kept for each of them',
   'keeper.ttlMax': 'how long a message is kept for them at most',
+  'grants.peers':
+    'required: agents of other nodes need a grant for all but the card; anyone: whoever can reach this node may do as if it had one',
+  'grants.sendBurst': 'tasks that one grant makes at once; rookery grant tune sets it for one of them',
+  'grants.sendPerMin': 'tasks that one grant makes a minute after that',
+  'grants.ttl': 'life of a grant where none is given',
   'tasks.lease': 'a worker that lost its process frees its task after this',
   'tasks.waitMax': 'how long a caller that waits for a task is held at most',
   'tasks.interrupt': 'a task that waits for an answer fails after this; 0 waits without end',

@@ -44,6 +44,8 @@ export interface DrainInit {
    * rule of the owner approves it; default: always `needed` (OD-40).
    */
   approvalFor?: (agent: LocalAgent, message: JsonObject, issuer: EidHex) => Approval
+  /** whether this principal may still make work for the agent (TD-07, OD-34); default: yes */
+  maySend?: (agent: LocalAgent, principal: string) => boolean
   perSecMax?: number
   /** default {@link DRAIN_BATCH_MAX} */
   batchMax?: number
@@ -86,6 +88,7 @@ export class Drain {
       approvalFor: init.approvalFor ?? (() => 'needed'),
       rootOf: init.rootOf ?? ((hex) => hex),
       isAudience: init.isAudience ?? (() => false),
+      maySend: init.maySend ?? (() => true),
       perSecMax: init.perSecMax ?? DRAIN_PER_SEC_DEFAULT,
       batchMax: init.batchMax ?? DRAIN_BATCH_MAX
     }
@@ -205,6 +208,9 @@ export class Drain {
     const { record, object, message, nowMs } = examined
     const { queue, replay, clockGuard, todos, store, logger } = this.#components
     const issuer = eidHex(object.issuer)
+    // What an agent sealed to itself it sealed for the holder of a grant, or for itself: the record says which, and is this node's own word.
+    const caller = this.#init.isAudience(agent, object.issuer) ? record.principal : `eid:${this.#init.rootOf(issuer)}`
+    if (!this.#init.maySend(agent, caller)) return this.#discard(record, { outcome: 'invalid', reason: 'NO_GRANT' }, issued)
     const claim = await replay.claim(issuer, toHex(object.id), object.expiresAtMs, nowMs)
     if (claim === 'seen') return this.#discard(record, { outcome: 'replayed', reason: 'OBJECT_REPLAYED' }, issued)
     if (claim === 'full') return { outcome: 'waits', reason: 'REPLAY_CACHE_FULL' }
@@ -220,7 +226,7 @@ export class Drain {
     try {
       const { todo, created } = await todos.create({
         agent: homeOf(agent),
-        caller: { id: `eid:${this.#init.rootOf(issuer)}`, eid: issuer },
+        caller: { id: caller, eid: issuer },
         message,
         door: 'asleep-queue',
         alongside,
