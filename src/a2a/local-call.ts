@@ -17,12 +17,21 @@ import { A2A_VERSION } from './service-parameters.ts'
  */
 export async function callLocalAgent(
   { local, keep }: { local: LocalA2a; keep: KeepAsleep },
-  call: { from: LocalAgent; to: LocalAgent; method: A2aMethod; params: JsonObject; door: Todo['door'] },
+  call: {
+    from: LocalAgent
+    to: LocalAgent
+    method: A2aMethod
+    params: JsonObject
+    door: Todo['door']
+    /** called before the call is handled, when it is neither refused nor kept; what it throws refuses it still */
+    admitted?: () => void
+  },
   signal: AbortSignal
 ): Promise<Json> {
   const { from, to, method, params, door } = call
   const principal = principalOf(from)
   const wait = await local.admit(to, { principal, method, params }, ({ retryAfterSec }) => keep({ from, to, params, retryAfterSec }))
+  call.admitted?.()
   const caller = new Caller({ principal, door, params, wait, signal })
   const handler = new JsonRpcTransportHandler(local.handler(to))
   const context = new ServerCallContext({ user: caller, requestedVersion: A2A_VERSION })
