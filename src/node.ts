@@ -161,7 +161,8 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
           { ...components, clockGuard },
           { bounds: config.keeper, homeOf: rootOf, mayKeepFor: mayKeepFor(config.keeper.for, rootOf) }
         )
-  const todos = await createTodos(components)
+  const { interruptMs, attemptsMax, retryFirstMs, retryLastMs } = config.tasks
+  const todos = await createTodos(components, { interruptMs, attemptsMax, retryFirstMs, retryLastMs })
   closing.push('todos', 500, () => todos.stop())
   go()
 

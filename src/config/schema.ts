@@ -208,9 +208,23 @@ export const configSchema = z.strictObject({
       /** a worker that lost its process frees its task after this */
       lease: duration({ minMs: SECOND, maxMs: DAY }).prefault('30s'),
       /** how long a caller that waits for a task is held at most */
-      waitMax: duration({ minMs: SECOND, maxMs: 10 * 60 * SECOND }).prefault('5m')
+      waitMax: duration({ minMs: SECOND, maxMs: 10 * 60 * SECOND }).prefault('5m'),
+      /** a task that waits for an answer fails after this; 0: never */
+      interrupt: duration({ minMs: 0, maxMs: 365 * DAY }).prefault('7d'),
+      /** attempts at a task; when the last one fails it lies among the dead letters */
+      attemptsMax: z.int().min(1).max(100).default(3),
+      /** wait after the first failed attempt, twice as long after each further one, up to the last */
+      retryFirst: duration({ minMs: 0, maxMs: DAY }).prefault('1s'),
+      retryLast: duration({ minMs: 0, maxMs: DAY }).prefault('5m')
     })
-    .transform(({ lease, waitMax }) => ({ leaseMs: lease, waitMaxMs: waitMax }))
+    .transform(({ lease, waitMax, interrupt, attemptsMax, retryFirst, retryLast }) => ({
+      leaseMs: lease,
+      waitMaxMs: waitMax,
+      interruptMs: interrupt,
+      attemptsMax,
+      retryFirstMs: retryFirst,
+      retryLastMs: retryLast
+    }))
     .prefault({}),
   delivery: z
     .strictObject({
