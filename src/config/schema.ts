@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { MODE_WORDS, modeOf, type ReachabilityMode } from '../../protocol/delivery/modes.ts'
 import { handlerName } from '../api/methods.ts'
 import { blockOf, contractOffer } from './contract.ts'
+import { executionContract, executionPolicy } from './edge-cloud.ts'
 import { duration } from './units.ts'
 
 const SECOND = 1_000
@@ -224,6 +225,21 @@ export const configSchema = z.strictObject({
       asleepRpcCode: z.int().min(-32_768).max(-31_000).default(-31_003),
       /** whose queued messages may have lasting effects on a wake without the owner's word each time (OD-40) */
       approve: z.array(approvalRule).max(64).default([])
+    })
+    .prefault({}),
+  cards: z
+    .strictObject({
+      /** cards of agents on other nodes: `required` refuses one that its agent did not sign, `log` takes it and says so (ECC-12) */
+      verify: z.enum(['required', 'log']).default('required')
+    })
+    .prefault({}),
+  /** the edge-cloud capability contract (docs/edge-cloud-contract.md) */
+  edgeCloud: z
+    .strictObject({
+      /** of our agents, by name; an agent without one does not know the extension */
+      contracts: z.partialRecord(z.string().min(1).max(32), executionContract).default({}),
+      /** what every request of ours with requirements must demand at least */
+      policy: executionPolicy.prefault({})
     })
     .prefault({}),
   store: z
