@@ -3,6 +3,8 @@ import { canonicalJson } from '../../protocol/canonical-json.ts'
 import { PURPOSE_A2A_MESSAGE } from '../../protocol/delivery/object.ts'
 import { keepsMessages } from '../../protocol/delivery/reachability.ts'
 import type { Refusal } from '../../protocol/delivery/refusals.ts'
+import { sealedParameters } from '../../protocol/delivery/sealed-request.ts'
+import { contractUriIn } from '../../protocol/ecc/uris.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
 import type { AsleepQueue } from '../delivery/asleep-queue.ts'
 import type { OutgoingObjects } from '../delivery/outgoing.ts'
@@ -11,7 +13,7 @@ import { RookeryError } from '../errors.ts'
 import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Random } from '../platform/random.ts'
 import { ENVELOPE_DEPTH_MAX } from '../tasks/message.ts'
-import type { JsonObject } from '../tasks/todo.ts'
+import type { Json, JsonObject } from '../tasks/todo.ts'
 
 const OPAQUE_ID_BYTES = 16
 
@@ -19,6 +21,8 @@ export type KeepAsleep = (input: {
   from: LocalAgent
   to: LocalAgent
   params: JsonObject
+  /** URIs that the caller activates */
+  extensions?: readonly string[] | undefined
   retryAfterSec: number | undefined
 }) => Promise<Refusal>
 
@@ -36,21 +40,35 @@ interface SendToSeal {
   to: Eid
   mailboxKey: Uint8Array
   params: JsonObject
+  /** URIs that the caller activates; those that the work itself depends on go along */
+  extensions?: readonly string[] | undefined
   /** default: as long as an object may live */
   ttlMs?: number
 }
 
-function sealingOf({ from, to, mailboxKey, params, ttlMs }: SendToSeal): Parameters<OutgoingObjects['seal']>[0] {
+function sealingOf({ from, to, mailboxKey, params, extensions = [], ttlMs }: SendToSeal): Parameters<OutgoingObjects['seal']>[0] {
   const { configuration: _, ...carried } = params
+  const activated = contractUriIn(extensions)
   return {
     from,
     audience: to,
     mailboxKey,
     messageId: (params.message as JsonObject).messageId as string,
     purpose: PURPOSE_A2A_MESSAGE,
-    plaintext: utf8(canonicalJson({ method: 'SendMessage', params: carried }, ENVELOPE_DEPTH_MAX)),
+    plaintext: utf8(
+      canonicalJson(
+        { method: 'SendMessage', params: carried, ...sealedParameters(activated === undefined ? [] : [activated]) },
+        ENVELOPE_DEPTH_MAX
+      )
+    ),
     ...(ttlMs === undefined ? {} : { ttlMs })
   }
+}
+
+/** What a message of ours says it uses is what we activate with it. */
+export function extensionsOf(message: Json | undefined): string[] {
+  const extensions = typeof message === 'object' && message !== null && !Array.isArray(message) ? message.extensions : undefined
+  return Array.isArray(extensions) ? extensions.filter((uri): uri is string => typeof uri === 'string') : []
 }
 
 /** Keeps a request body that is no message of A2A, for a processor that may come to understand it (OD-23, OD-38). */
@@ -88,14 +106,17 @@ export function createKeepAsleep({
   outgoing: Pick<OutgoingObjects, 'sealInto'>
   queue: Pick<AsleepQueue, 'enqueue'>
 }): KeepAsleep {
-  return async ({ from, to, params, retryAfterSec }) => {
+  return async ({ from, to, params, extensions, retryAfterSec }) => {
     if (!keepsMessages(to.reachability)) return { reason: 'asleep', queued: false, retryAfterSec }
     try {
       const { mailboxKey } = to
-      const answer = await outgoing.sealInto(sealingOf({ from, to: to.eid, mailboxKey, params }), async ({ object }, alongside) => {
-        const value = await queue.enqueue({ audience: to.eidHex, principal: `eid:${homeOf(from)}`, object, alongside })
-        return { value, kept: value.status === 'queued' && !value.again }
-      })
+      const answer = await outgoing.sealInto(
+        sealingOf({ from, to: to.eid, mailboxKey, params, extensions }),
+        async ({ object }, alongside) => {
+          const value = await queue.enqueue({ audience: to.eidHex, principal: `eid:${homeOf(from)}`, object, alongside })
+          return { value, kept: value.status === 'queued' && !value.again }
+        }
+      )
       return answer.status === 'queued' ? { reason: 'asleep', queued: true, retryAfterSec } : refusalOfAnswer(answer)
     } catch (err) {
       if (err instanceof RookeryError && err.kind === 'storage') return { reason: 'store-failed' }
