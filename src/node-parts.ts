@@ -7,6 +7,7 @@ import type { Outbox } from './delivery/outbox.ts'
 import type { OutgoingObjects } from './delivery/outgoing.ts'
 import type { ReplayCache } from './delivery/replay-cache.ts'
 import type { Discovery } from './discovery/create-discovery.ts'
+import type { ExecutionContracts } from './ecc/execution-contracts.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
 import type { Groups } from './groups/groups.ts'
 import type { Agents } from './identity/agents.ts'
@@ -52,6 +53,8 @@ export interface NodeParts extends Base {
   evidence: EvidenceService
   successions: Successions
   todos: LevelTodos
+  /** under which edge-cloud contracts our agents execute */
+  contracts: ExecutionContracts
   queue: LevelAsleepQueue
   clockGuard: ClockGuard
   replay: ReplayCache

@@ -18,6 +18,7 @@ import { OutgoingObjects } from './delivery/outgoing.ts'
 import { ReplayCache } from './delivery/replay-cache.ts'
 import type { AnswerPolicy } from './discovery/components.ts'
 import { createDiscovery } from './discovery/create-discovery.ts'
+import { nodeContracts } from './ecc/node-contracts.ts'
 import { RookeryError } from './errors.ts'
 import { createEvidence } from './evidence/create-evidence.ts'
 import type { RecordEvidence } from './evidence/evidence.ts'
@@ -161,7 +162,8 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
           { ...components, clockGuard },
           { bounds: config.keeper, homeOf: rootOf, mayKeepFor: mayKeepFor(config.keeper.for, rootOf) }
         )
-  const todos = await createTodos(components)
+  const contracts = nodeContracts({ ...base, config, agents })
+  const todos = await createTodos({ ...components, gate: contracts })
   closing.push('todos', 500, () => todos.stop())
   go()
 
@@ -284,6 +286,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     evidence,
     successions,
     todos,
+    contracts,
     queue,
     clockGuard,
     replay,
