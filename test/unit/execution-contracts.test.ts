@@ -135,7 +135,7 @@ describe('work under a contract', () => {
       const task = taskJson(done)
       const [artifact] = task.artifacts as JsonObject[]
       expect(artifact?.extensions).toEqual([URI])
-      const receipt = (artifact?.metadata as JsonObject)[URI]
+      const receipt = ((artifact as JsonObject).metadata as JsonObject)[URI]
       expect(readReceipt(receipt)).toMatchObject({ ok: true })
       expect(receipt).toMatchObject({
         taskId: todo.id,
