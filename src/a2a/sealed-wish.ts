@@ -6,7 +6,7 @@ import type { LocalAgent } from '../identity/agent.ts'
 import type { Locators } from '../spaces/spaces.ts'
 import type { Store } from '../store/store.ts'
 import type { JsonObject } from '../tasks/todo.ts'
-import { sealSend } from './keep-asleep.ts'
+import { extensionsOf, sealSend } from './keep-asleep.ts'
 import { checkParams } from './params.ts'
 
 /**
@@ -34,7 +34,7 @@ export async function sealForWish(
   const params: JsonObject = { message }
   checkParams('SendMessage', params)
   const { mailboxKey } = agents.byEid(to) ?? (await locators.resolve(to, { signal }))
-  const { key } = await sealSend(outgoing, { from, to, mailboxKey, params, ttlMs })
+  const { key } = await sealSend(outgoing, { from, to, mailboxKey, params, extensions: extensionsOf(message), ttlMs })
   return {
     async forget() {
       const [issuer = '', audience = '', objectId = ''] = key.split('/')
