@@ -9,6 +9,7 @@ import { sendByMailbox } from './a2a/send-by-mailbox.ts'
 import { type SendOutcome, sendMessage } from './a2a/send-message.ts'
 import { AgentPublishing } from './agent-publishing.ts'
 import { AgentRotations, type RotationReport } from './agent-rotations.ts'
+import { type BackupReport, backUp } from './backup/backup.ts'
 import type { Config } from './config/schema.ts'
 import { currentPolicy } from './delivery/approval-policy.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from './delivery/asleep-queue.ts'
@@ -273,6 +274,14 @@ export class RookeryNode {
 
   queueUsage(agent: LocalAgent): Promise<QueueUsage> {
     return this.queue.usage(homeOf(agent))
+  }
+
+  /** Everything that this node cannot get back from others, as of one moment, into one file. @throws RookeryError as {@link backUp} */
+  backUp(input: { file: string; passphrase: string | undefined }, options: PublishOptions = {}): Promise<BackupReport> {
+    const { dataDir } = this.config
+    if (dataDir === undefined)
+      throw new RookeryError('BACKUP_FAILED', 'this node keeps nothing on disk', { kind: 'config', field: 'dataDir' })
+    return backUp({ store: this.#parts.store, peer: this.peer, nowMs: this.clock.nowMs() }, { ...input, dataDir }, options)
   }
 
   /** The agent's own A2A endpoint on loopback. */

@@ -50,6 +50,7 @@ export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } =
       const facts = await examineNetwork({ node, signal, onProgress: (text) => context.progress(text) })
       return { findings: diagnoseNetwork(facts), facts }
     },
+    backup: ({ file, passphrase }, context) => node.backUp({ file, passphrase }, options(context)),
     async 'config.reload'() {
       if (daemon.reload !== undefined) return daemon.reload()
       throw new RookeryError('RELOAD_UNSUPPORTED', 'this node was not started from settings files', {

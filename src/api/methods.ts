@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { MODE_WORDS, modeOf, type ReachabilityMode, type WakeWindow } from '../../protocol/delivery/modes.ts'
 import { NAME_CHARS_MAX } from '../../protocol/discovery/names.ts'
 import { POINT_ACCESS } from '../../protocol/discovery/point-messages.ts'
+import type { BackupReport } from '../backup/backup.ts'
 import { contractNeeds } from '../config/contract.ts'
 import type { Reloaded } from '../config/reload.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from '../delivery/asleep-queue.ts'
@@ -113,6 +114,7 @@ export const CONTROL_PARAMS = {
   status: z.strictObject({}),
   'doctor.network': z.strictObject({}),
   'config.reload': z.strictObject({}),
+  backup: z.strictObject({ file: z.string().min(1).max(4_096), passphrase: z.string().min(8).max(4_096).optional() }),
   stop: z.strictObject({}),
   'agent.add': z.strictObject({
     name: agentName,
@@ -414,6 +416,7 @@ export interface QueueEntry {
 export interface ControlResults extends StateResults, GroupResults, OutboxResults {
   status: NodeStatus
   'doctor.network': NetworkReport
+  backup: BackupReport
   'config.reload': Reloaded & { warnings: string[] }
   /** answered before the node stops */
   stop: { stopping: true }
