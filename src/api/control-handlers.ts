@@ -73,8 +73,8 @@ export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } =
       const { old, unacknowledged } = await node.rotate(agent, options(context))
       return { ...(await agentView(node, agent)), oldDid: old, unacknowledged }
     },
-    async resolve({ did }, context) {
-      const { mailboxKey, ...view } = await node.locators.resolve(eidFromDid(did), options(context))
+    async resolve({ did, fresh = false }, context) {
+      const { mailboxKey, ...view } = await node.locators.resolve(eidFromDid(did), { ...options(context), fresh })
       return { ...view, mailboxKeyHex: toHex(mailboxKey) }
     },
     async 'session.open'({ agent, did, contract, exclusive }, context) {

@@ -220,7 +220,8 @@ export const CONTROL_PARAMS = {
       .regex(/^[\w-]{43}$/, 'must be what point.grant gave')
       .optional()
   }),
-  resolve: z.strictObject({ did }),
+  /** `fresh`: ask the network, also where an answer is remembered */
+  resolve: z.strictObject({ did, fresh: z.boolean().optional() }),
   /** `contract`: ask for one that grants at least this; without members any will do. `exclusive`: ask for an ESE pair that no other session shares */
   'session.open': z.strictObject({ agent: agentRef, did, contract: contractNeeds.optional(), exclusive: z.boolean().optional() }),
   'session.list': z.strictObject({}),
