@@ -10,7 +10,7 @@ import { type SendOutcome, sendMessage } from './a2a/send-message.ts'
 import { AgentPublishing } from './agent-publishing.ts'
 import { AgentRotations, type RotationReport } from './agent-rotations.ts'
 import type { Config } from './config/schema.ts'
-import { approvalPolicy } from './delivery/approval-policy.ts'
+import { currentPolicy } from './delivery/approval-policy.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from './delivery/asleep-queue.ts'
 import { Attachments } from './delivery/attachments.ts'
 import { Drain } from './delivery/drain.ts'
@@ -83,6 +83,8 @@ export class RookeryNode {
   readonly logger: Logger
   readonly clock: Clock
   readonly random: Random
+  /** where the operator's server listens, once the daemon opened it */
+  opsUrl: string | undefined
   readonly #parts: NodeParts
   readonly #local: LocalA2a
   readonly #remote: RemoteAgents
@@ -132,7 +134,7 @@ export class RookeryNode {
       leaseMs: config.tasks.leaseMs,
       graceMs: 500
     })
-    const approvedBy = approvalPolicy(config.delivery.approve, { rootOf: (hex) => parts.successions.rootOf(hex) })
+    const approvedBy = currentPolicy(() => config.delivery.approve, { rootOf: (hex) => parts.successions.rootOf(hex) })
     this.#drain = new Drain(parts, {
       rootOf: (hex) => parts.successions.rootOf(hex),
       isAudience: (agent, audience) => agents.ofAnyEid(audience)?.homeHex === homeOf(agent),

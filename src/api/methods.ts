@@ -4,6 +4,7 @@ import { MODE_WORDS, modeOf, type ReachabilityMode, type WakeWindow } from '../.
 import { NAME_CHARS_MAX } from '../../protocol/discovery/names.ts'
 import { POINT_ACCESS } from '../../protocol/discovery/point-messages.ts'
 import { contractNeeds } from '../config/contract.ts'
+import type { Reloaded } from '../config/reload.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from '../delivery/asleep-queue.ts'
 import { ATTACH_LEASE_MAX_MS, ATTACH_LEASE_MIN_MS } from '../delivery/attachments.ts'
 import type { QueueExport, QueueRecordView } from '../delivery/queue-files.ts'
@@ -111,6 +112,7 @@ export const handlerName = z
 export const CONTROL_PARAMS = {
   status: z.strictObject({}),
   'doctor.network': z.strictObject({}),
+  'config.reload': z.strictObject({}),
   stop: z.strictObject({}),
   'agent.add': z.strictObject({
     name: agentName,
@@ -349,6 +351,8 @@ export interface NodeStatus {
   drainHeld?: string
   spaces: { role: 'curator' | 'member'; agent: string; name: string; expiresAtMs: number }[]
   http: { url: string } | undefined
+  /** health, metrics and dashboard for the operator */
+  ops: { url: string } | undefined
   /** every bound in force, by setting name (OD-30) */
   bounds: Record<string, number>
 }
@@ -410,6 +414,7 @@ export interface QueueEntry {
 export interface ControlResults extends StateResults, GroupResults, OutboxResults {
   status: NodeStatus
   'doctor.network': NetworkReport
+  'config.reload': Reloaded & { warnings: string[] }
   /** answered before the node stops */
   stop: { stopping: true }
   'agent.add': AgentView

@@ -11,6 +11,7 @@ const DAY = 86_400_000
 /** The ports that are tried first; another is taken where one is in use, unless it was set by hand (F094). */
 export const DEFAULT_HTTP_PORT = 4710
 export const DEFAULT_P2P_PORT = 4711
+export const DEFAULT_OPS_PORT = 4712
 
 function isMultiaddr(text: string): boolean {
   try {
@@ -49,6 +50,8 @@ const publicUrl = z
   .url({ protocol: /^https?$/, error: 'must be an http or https URL' })
   .max(512)
   .refine((text) => !/[?#]/.test(text), { error: 'must hold no query and no fragment' })
+
+const logLevel = z.enum(['debug', 'info', 'warn', 'error', 'silent'])
 
 const agentDid = z.string().regex(/^did:key:z6Mk[1-9A-HJ-NP-Za-km-z]{40,60}$/, 'must be a did:key of an Ed25519 key')
 
@@ -145,6 +148,15 @@ export const configSchema = z.strictObject({
         .default(1_048_576)
     })
     .prefault({}),
+  /** health, metrics and the dashboard, for the operator of this machine */
+  ops: z
+    .strictObject({
+      enabled: z.boolean().default(true),
+      host: loopback.default('127.0.0.1'),
+      /** absent: 4712 or the next free one; set by hand it must be free; 0: any */
+      port: z.int().min(0).max(65_535).optional()
+    })
+    .prefault({}),
   queue: z
     .strictObject({
       messagesMax: z.int().min(1).max(1_000_000).default(500),
@@ -236,7 +248,9 @@ export const configSchema = z.strictObject({
     .prefault({}),
   logs: z
     .strictObject({
-      level: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info')
+      level: logLevel.default('info'),
+      /** by component, such as `a2a` or `sessions`; what is below a component goes with it */
+      levels: z.record(z.string().regex(/^[a-z0-9-]+(:[a-z0-9-]+)*$/, 'must be names parted by ":", such as "a2a"'), logLevel).default({})
     })
     .prefault({})
 })
