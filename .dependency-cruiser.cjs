@@ -23,7 +23,7 @@ module.exports = {
       to: {
         path: 'node_modules',
         pathNot:
-          'node_modules/(uint8arrays|multiformats|cborg|@ipld/dag-cbor|@noble/(ed25519|curves|hashes|ciphers)|@hpke/(core|common|dhkem-x25519))/'
+          'node_modules/(uint8arrays|multiformats|@noble/(ed25519|curves|hashes|ciphers)|@hpke/(core|common|dhkem-x25519))/'
       }
     },
     {

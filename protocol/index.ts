@@ -1,6 +1,8 @@
 /** The protocol of Rookery: bytes in, values and effects out. No Node API, no clock, no randomness of its own. */
 export * from './bytes.ts'
 export * from './cbor.ts'
+export * from './cbor-decoder.ts'
+export * from './cbor-encoder.ts'
 export * from './crypto/hpke.ts'
 export * from './crypto/hpke-base.ts'
 export * from './crypto/noble.ts'

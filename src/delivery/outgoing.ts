@@ -3,7 +3,7 @@ import { CborFields, decodeCbor, encodeCbor } from '../../protocol/cbor.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { DEPOSIT_OBJECT_BYTES_MAX } from '../../protocol/delivery/mailbox.ts'
 import { OBJECT_LIFE_MAX_MS, OBJECT_OVERHEAD_BYTES_MAX, objectIdOf, sealObject } from '../../protocol/delivery/object.ts'
-import { type Eid, eidHex, eid as eidOf } from '../../protocol/identity/eid.ts'
+import { type Eid, type EidHex, eidHex, eid as eidOf } from '../../protocol/identity/eid.ts'
 import { RookeryError } from '../errors.ts'
 import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -24,6 +24,8 @@ export interface OutgoingObject {
   receipt: Uint8Array | undefined
   /** sealed before: these are the bytes of then */
   again: boolean
+  /** what the object says of itself, where it was sealed just now */
+  sealed?: { issuer: EidHex; objectId: string; expiresAtMs: number }
 }
 
 interface Kept {
@@ -156,8 +158,9 @@ export class OutgoingObjects {
     this.#count(key, size)
     try {
       const expiresAtMs = nowMs + Math.min(ttlMs ?? OBJECT_LIFE_MAX_MS, OBJECT_LIFE_MAX_MS)
+      const { signer } = from
       const object = await sealObject(this.#crypto, {
-        signer: from.signer,
+        signer,
         audience,
         mailboxKey,
         id,
@@ -168,7 +171,8 @@ export class OutgoingObjects {
         ephemeralSecret: this.#random.bytes(32)
       })
       const row = encode({ digest, object, expiresAtMs, receipt: undefined })
-      const used = await use({ key, object, expiresAtMs, receipt: undefined, again: false }, [this.#table.put(key, row)])
+      const sealed = { issuer: eidHex(eidOf(signer.publicKey)), objectId: toHex(id), expiresAtMs }
+      const used = await use({ key, object, expiresAtMs, receipt: undefined, again: false, sealed }, [this.#table.put(key, row)])
       if (used.kept) this.#count(key, row.length)
       else this.#forget(key)
       return used.value
