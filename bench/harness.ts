@@ -52,7 +52,7 @@ export async function compare(question: Question, contenders: readonly Contender
       const { value, beside } = typeof got === 'number' ? { value: got, beside: {} } : got
       samples.get(name)?.push(value)
       const held = besides.get(name) as Record<string, number[]>
-      for (const [what, one] of Object.entries(beside)) (held[what] ??= []).push(one)
+      for (const [what, one] of Object.entries(beside)) held[what] = [...(held[what] ?? []), one]
     }
   }
   const base = samples.get(question.baseline) ?? []

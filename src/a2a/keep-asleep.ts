@@ -92,7 +92,7 @@ export function createKeepAsleep({
     if (!keepsMessages(to.reachability)) return { reason: 'asleep', queued: false, retryAfterSec }
     try {
       const { mailboxKey } = to
-      const answer = await outgoing.sealInto(sealingOf({ from, to: to.eid, mailboxKey, params }), async ({ object, sealed }, alongside) => {
+      const answer = await outgoing.sealInto(sealingOf({ from, to: to.eid, mailboxKey, params }), async ({ object }, alongside, sealed) => {
         const known = sealed === undefined ? {} : { sealed }
         const value = await queue.enqueue({ audience: to.eidHex, principal: `eid:${homeOf(from)}`, object, alongside, ...known })
         return { value, kept: value.status === 'queued' && !value.again }
