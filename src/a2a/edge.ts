@@ -1,7 +1,5 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { UnauthenticatedUser } from '@a2a-js/sdk/server'
-import { jsonRpcHandler } from '@a2a-js/sdk/server/express'
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express'
 import { toHex, utf8 } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
@@ -21,13 +19,13 @@ import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError, toA2aError } from './a2a-error.ts'
 import { CARD_MAX_AGE_SEC, cardText, rpcUrlOf, withRpcUrl } from './agent-card.ts'
 import { type Authenticate, checkBearer, isBearer, principalOf } from './bearer.ts'
+import { Caller } from './caller.ts'
 import { bodyErrors, hostGuard, jsonOnly, readBody, sendError } from './http-guards.ts'
 import { checkEnvelope, idOf, isObject, type JsonRpcId, parseJson } from './json-rpc.ts'
 import type { KeepAsleep, KeepOpaque } from './keep-asleep.ts'
 import { isLegacySend, legacyRequest } from './legacy-request.ts'
 import { DeliveryRefused, isSend, type LocalA2a } from './local-a2a.ts'
-import { type A2aMethod, checkMethod, checkParams, checkTenant } from './params.ts'
-import { Caller } from './request-handler.ts'
+import { type A2aMethod, checkMethod, checkParams, checkTenant, isStream } from './params.ts'
 import { mountRestSends } from './rest.ts'
 import { checkVersion, isLegacy, readServiceParameters, type ServiceParameters } from './service-parameters.ts'
 
@@ -114,7 +112,6 @@ class HttpEdge implements A2aEdge {
   readonly #settings: A2aEdgeSettings
   readonly #server: Server
   readonly #stopping = new AbortController()
-  readonly #rpc = new WeakMap<LocalAgent, RequestHandler>()
   #working = 0
 
   constructor(components: A2aEdgeComponents, settings: A2aEdgeSettings) {
@@ -325,7 +322,7 @@ class HttpEdge implements A2aEdge {
         const method = checkMethod(asked.method)
         checkParams(method, asked.params)
         checkTenant(asked.params)
-        if (agent !== undefined) await this.#localCall(agent, from, { ...asked, method, parameters }, req, res)
+        if (agent !== undefined) await this.#localCall(agent, from, { ...asked, method, parameters }, res)
         else await this.#remoteCall(target, from, { id, method, params: asked.params, parameters }, res)
       } catch (err) {
         const kept = sends ? await this.#keepOpaque(err, { agent, from, bytes }, req) : undefined
@@ -368,7 +365,6 @@ class HttpEdge implements A2aEdge {
     agent: LocalAgent,
     from: LocalAgent,
     call: { id: JsonRpcId; method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
-    req: Request,
     res: Response
   ): Promise<void> {
     const { local, keep } = this.#components
@@ -379,38 +375,13 @@ class HttpEdge implements A2aEdge {
     )
     // An older caller whose message became a task meanwhile has no way to read it here.
     checkVersion(parameters)
-    const caller = new Caller({ principal, door: 'a2a-http', params, wait, signal: this.#gone(res) })
+    const caller = new Caller({ principal, door: 'a2a-http', wait, signal: this.#gone(res) })
     if (parameters.extensions.includes(OFFLINE_DELIVERY_EXTENSION_URI) && declares(local.card(agent), OFFLINE_DELIVERY_EXTENSION_URI)) {
       res.setHeader('A2A-Extensions', OFFLINE_DELIVERY_EXTENSION_URI)
     }
-    req.headers['a2a-version'] = parameters.version
-    req.body = { jsonrpc: '2.0', id, method, params }
-    res.locals.caller = caller
-    const send = res.json.bind(res)
-    res.json = (body) => {
-      res.json = send
-      if (caller.refused === undefined) return send(body)
-      sendError(res, caller.refused, id)
-      return res
-    }
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
-    res.once('close', resolve)
-    // The SDK's router answers POST / only.
-    req.url = '/'
-    this.#rpcOf(agent)(req, res, (err?: unknown) => reject(err ?? new TypeError('the SDK passed a checked request on')))
-    await promise
-  }
-
-  #rpcOf(agent: LocalAgent): RequestHandler {
-    let handler = this.#rpc.get(agent)
-    if (handler === undefined) {
-      handler = jsonRpcHandler({
-        requestHandler: this.#components.local.handler(agent),
-        userBuilder: async (req) => (req.res?.locals.caller as Caller | undefined) ?? new UnauthenticatedUser()
-      })
-      this.#rpc.set(agent, handler)
-    }
-    return handler
+    if (isStream(method)) throw new TypeError('streams are wired with the doors')
+    const result = await local.answer(agent, method, params, caller)
+    res.status(200).json({ jsonrpc: '2.0', id, result })
   }
 
   async #remoteCall(

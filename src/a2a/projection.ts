@@ -1,4 +1,4 @@
-import { Task } from '@a2a-js/sdk'
+import { StreamResponse, Task } from '@a2a-js/sdk'
 import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
 import { isObject } from './json-rpc.ts'
 
@@ -36,7 +36,8 @@ export function shownState(todo: Todo): string {
 export interface TaskViewOptions {
   /** newest messages to show; undefined shows all, 0 leaves `history` out */
   historyLength?: number | undefined
-  artifacts?: 'with' | 'without'
+  /** `always`: the member is there though it is empty */
+  artifacts?: 'with' | 'always' | 'never'
 }
 
 /**
@@ -44,18 +45,22 @@ export interface TaskViewOptions {
  */
 export function taskJson(todo: Todo, { historyLength, artifacts = 'with' }: TaskViewOptions = {}): JsonObject {
   const history = historyLength === undefined ? todo.history : historyLength === 0 ? [] : todo.history.slice(-historyLength)
-  const status: JsonObject = { state: shownState(todo), timestamp: new Date(todo.changedAtMs).toISOString() }
-  const message =
-    todo.statusMessage ?? (todo.state === 'failed' && todo.failure !== undefined ? reasonMessage(todo, todo.failure) : undefined)
-  if (message !== undefined) status.message = message
+  const shown = artifacts === 'always' || (artifacts === 'with' && todo.artifacts.length > 0)
   return {
     id: todo.id,
     contextId: todo.contextId,
-    status,
-    ...(artifacts === 'with' && todo.artifacts.length > 0 ? { artifacts: todo.artifacts } : {}),
+    status: statusJson(todo),
+    ...(shown ? { artifacts: todo.artifacts } : {}),
     ...(history.length > 0 ? { history } : {}),
     ...(todo.attempt > 1 ? { metadata: { attempt: todo.attempt } } : {})
   }
+}
+
+/** A TaskStatus in ProtoJSON; after a failed attempt that will be made again it says why (G-57). */
+export function statusJson(todo: Todo): JsonObject {
+  const failed = todo.state === 'failed' || (todo.state === 'pending' && todo.attempt > 0)
+  const message = todo.statusMessage ?? (failed && todo.failure !== undefined ? reasonMessage(todo, todo.failure) : undefined)
+  return { state: shownState(todo), timestamp: new Date(todo.changedAtMs).toISOString(), ...(message !== undefined ? { message } : {}) }
 }
 
 function reasonMessage(todo: Todo, reason: string): JsonObject {
@@ -71,6 +76,18 @@ function reasonMessage(todo: Todo, reason: string): JsonObject {
 /** The SDK's Task of a ProtoJSON one. Its reader loses `data: null`, which is put back. */
 export function taskFromJson(json: JsonObject): Task {
   const task = Task.fromJSON(json)
+  restoreNulls(task, json)
+  return task
+}
+
+/** The SDK's StreamResponse of a ProtoJSON one, as {@link taskFromJson}. */
+export function streamResponseFromJson(json: JsonObject): StreamResponse {
+  const response = StreamResponse.fromJSON(json)
+  if (response.payload?.$case === 'task' && isObject(json.task)) restoreNulls(response.payload.value, json.task)
+  return response
+}
+
+function restoreNulls(task: Task, json: JsonObject): void {
   const restore = (parts: { content?: unknown }[], raw: Json | undefined) => {
     if (!Array.isArray(raw)) return
     raw.forEach((part, at) => {
@@ -86,5 +103,4 @@ export function taskFromJson(json: JsonObject): Task {
   }
   each(task.history, json.history)
   each(task.artifacts, json.artifacts)
-  return task
 }

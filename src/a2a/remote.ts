@@ -21,7 +21,7 @@ import { sealSend } from './keep-asleep.ts'
 import { DeliveryRefused, isSend } from './local-a2a.ts'
 import type { A2aMethod } from './params.ts'
 import { a2aChannelOf, RemoteRefusal } from './pss-binding.ts'
-import { BLOCKING_WAIT_DEFAULT_MS } from './request-handler.ts'
+import { BLOCKING_WAIT_DEFAULT_MS } from './operations.ts'
 import { A2A_VERSION, type ServiceParameters } from './service-parameters.ts'
 import { TokenBucket } from './token-bucket.ts'
 

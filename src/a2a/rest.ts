@@ -89,7 +89,7 @@ async function answer(host: RestHost, method: A2aMethod, req: Request, res: Resp
   if (agent === undefined && components.remote === undefined) throw new A2aError('AGENT_UNKNOWN', 'no such agent on this node')
   const result =
     agent !== undefined
-      ? await callLocalAgent(components, { from, to: agent, method, params, door: 'a2a-http' }, signal)
+      ? await callLocalAgent(components, { from, to: agent, method: method as 'SendMessage', params, door: 'a2a-http' }, signal)
       : await components.remote?.call(from, target, { method, params, parameters }, { signal })
   res.status(200).json(result ?? null)
 }
