@@ -23,22 +23,24 @@ export interface AgentCardInput {
   version: string
   /** where the JSON-RPC endpoint of this agent is reached from outside, whole */
   rpcUrl: string
+  /** whether SendStreamingMessage and SubscribeToTask are answered (TD-28); default: no */
+  streaming?: boolean
   /** of its queue; undefined where nothing is kept for it */
   bounds: QueueBounds | undefined
 }
 
 /** The agent's card in ProtoJSON, from the settings in effect (OD-30, TD-29). */
-export function agentCard({ agent, skills, version, rpcUrl, bounds }: AgentCardInput): JsonObject {
+export function agentCard({ agent, skills, version, rpcUrl, streaming = false, bounds }: AgentCardInput): JsonObject {
   return {
     name: agent.name,
     description: agent.description === '' ? `The agent ${agent.name}` : agent.description,
     version,
     supportedInterfaces: [
-      { url: rpcUrl, protocolBinding: 'JSONRPC', protocolVersion: A2A_VERSION },
+      ...httpInterfaces(rpcUrl),
       { url: `rookery:${agent.did}`, protocolBinding: PSS_BINDING_URI, protocolVersion: A2A_VERSION }
     ],
     capabilities: {
-      streaming: false,
+      streaming,
       pushNotifications: false,
       extendedAgentCard: true,
       extensions: [...offlineDelivery(agent, bounds), reachability(agent.reachability, bounds)]
@@ -88,7 +90,12 @@ function reachability({ mode, window, untilMs }: AgentReachability, bounds: Queu
 export function withRpcUrl(card: JsonObject, rpcUrl: string): JsonObject {
   const interfaces = Array.isArray(card.supportedInterfaces) ? card.supportedInterfaces : []
   const others = interfaces.filter((one) => isObject(one) && one.protocolBinding === PSS_BINDING_URI)
-  return { ...card, supportedInterfaces: [{ url: rpcUrl, protocolBinding: 'JSONRPC', protocolVersion: A2A_VERSION }, ...others] }
+  return { ...card, supportedInterfaces: [...httpInterfaces(rpcUrl), ...others] }
+}
+
+/** Both HTTP bindings lie at one URL. */
+function httpInterfaces(url: string): JsonObject[] {
+  return ['JSONRPC', 'HTTP+JSON'].map((protocolBinding) => ({ url, protocolBinding, protocolVersion: A2A_VERSION }))
 }
 
 /** The SDK's object of a card in ProtoJSON. */

@@ -6,7 +6,8 @@ import type { Clock } from '../platform/clock.ts'
 import { stateClass } from '../tasks/states.ts'
 import type { Json, JsonObject, Principal, Todo, Todos } from '../tasks/todo.ts'
 import type { Caller } from './caller.ts'
-import { BLOCKING_WAIT_DEFAULT_MS, Operations } from './operations.ts'
+import { isObject } from './json-rpc.ts'
+import { BLOCKING_WAIT_DEFAULT_MS, configOf, noPush, Operations } from './operations.ts'
 import { type A2aMethod, isStream, type StreamMethod } from './params.ts'
 import type { PushConfigs } from './push-configs.ts'
 import { createRequestHandler } from './request-handler.ts'
@@ -76,7 +77,7 @@ export class LocalA2a {
    * Whether a checked call may be handled now. A message that came before is answered with its task even while the agent sleeps.
    * @param keep - stores the message for later and says how that went; called only where the mode queues
    * @returns `settled` when a send may wait for its end, `now` when the answer shows the task as it is
-   * @throws DeliveryRefused; RookeryError `MESSAGE_ID_REUSED`
+   * @throws DeliveryRefused; A2aError `PUSH_NOTIFICATION_NOT_SUPPORTED`; RookeryError `MESSAGE_ID_REUSED`
    */
   async admit(
     agent: LocalAgent,
@@ -84,6 +85,7 @@ export class LocalA2a {
     keep: (asleep: Reachability & { state: 'asleep' }) => Promise<Refusal>
   ): Promise<'settled' | 'now'> {
     if (!isSend(call.method)) return 'settled'
+    if (this.#options.push === undefined && isObject(configOf(call.params))) throw noPush()
     const reachability = this.#options.reachability(agent)
     if (reachability.state === 'accepts') return 'settled'
     const message = call.params.message as JsonObject

@@ -14,6 +14,8 @@ export interface LocalCall<M extends A2aMethod> {
   params: JsonObject
   door: Todo['door']
   lastEventId?: string | undefined
+  /** called before the call is handled, when it is neither refused nor kept; what it throws refuses it still */
+  admitted?: (() => void) | undefined
 }
 
 /**
@@ -41,10 +43,11 @@ export async function streamLocalAgent(
 
 async function admitted(
   { local, keep }: { local: LocalA2a; keep: KeepAsleep },
-  { from, to, method, params, door, lastEventId }: LocalCall<A2aMethod>,
+  { from, to, method, params, door, lastEventId, admitted }: LocalCall<A2aMethod>,
   signal: AbortSignal
 ): Promise<Caller> {
   const principal = principalOf(from)
   const wait = await local.admit(to, { principal, method, params }, ({ retryAfterSec }) => keep({ from, to, params, retryAfterSec }))
+  admitted?.()
   return new Caller({ principal, door, wait, signal, lastEventId })
 }

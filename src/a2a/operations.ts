@@ -54,7 +54,8 @@ export class Operations {
   async open(method: StreamMethod, params: JsonObject, caller: Caller): Promise<TaskStream> {
     const { streams } = this.#options
     try {
-      if (streams === undefined) throw new A2aError('UNSUPPORTED_OPERATION', 'this agent does not stream: send with SendMessage, read with GetTask')
+      if (streams === undefined)
+        throw new A2aError('UNSUPPORTED_OPERATION', 'this agent does not stream: send with SendMessage, read with GetTask')
       const place = streams.reserve(caller)
       try {
         if (method === 'SubscribeToTask') {
@@ -127,7 +128,7 @@ export class Operations {
   /** The Todo that a message makes, or goes into, or made before: the one door of every send (TD-12). */
   async #create(params: JsonObject, caller: Caller): Promise<Todo> {
     const { agent, todos } = this.#options
-    const config = configurationOf(params).taskPushNotificationConfig
+    const config = configOf(params)
     const push = isObject(config) ? this.#push() : undefined
     if (isObject(config) && push !== undefined) await push.check(config)
     const { todo } = await todos.create({
@@ -171,9 +172,18 @@ export class Operations {
 
   #push(): PushConfigs {
     const { push } = this.#options
-    if (push === undefined) throw new A2aError('PUSH_NOTIFICATION_NOT_SUPPORTED', 'this agent sends no push notifications')
+    if (push === undefined) throw noPush()
     return push
   }
+}
+
+/** The TaskPushNotificationConfig of a send. */
+export function configOf(params: JsonObject): Json | undefined {
+  return configurationOf(params).taskPushNotificationConfig
+}
+
+export function noPush(): A2aError {
+  return new A2aError('PUSH_NOTIFICATION_NOT_SUPPORTED', 'this agent sends no push notifications')
 }
 
 function configurationOf(params: JsonObject): JsonObject {

@@ -42,7 +42,8 @@ export class AskedStream {
     const { result } = text
     const id = text[EVENT_MEMBER]
     if (!isObject(result) || typeof id !== 'string' || positionOf(id) === undefined) {
-      return this.fail(new A2aError('INTERNAL_ERROR', 'the agent sent an event that is none'))
+      this.fail(new A2aError('INTERNAL_ERROR', 'the agent sent an event that is none'))
+      return
     }
     this.#open()
     const place = this.#lastEventId === undefined ? undefined : positionOf(this.#lastEventId)

@@ -17,7 +17,15 @@ import { createsTask, OpenTasks } from './open-tasks.ts'
 import { checkMethod, checkParams, checkTenant, type StreamMethod } from './params.ts'
 import { AskedStream } from './pss-asked-stream.ts'
 import { sendStream } from './pss-served-stream.ts'
-import { A2A_TEXT_BYTES_MAX, LEAVE_MEMBER, leaveText, readParameters, requestText, SERVICE_PARAMETERS_MEMBER, textTooLarge } from './pss-texts.ts'
+import {
+  A2A_TEXT_BYTES_MAX,
+  LEAVE_MEMBER,
+  leaveText,
+  readParameters,
+  requestText,
+  SERVICE_PARAMETERS_MEMBER,
+  textTooLarge
+} from './pss-texts.ts'
 import { checkVersion, type ServiceParameters } from './service-parameters.ts'
 import type { TaskStream } from './task-stream.ts'
 

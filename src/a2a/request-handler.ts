@@ -53,8 +53,7 @@ export function createRequestHandler(operations: Operations, card: () => JsonObj
     resubscribe: (request, context) => stream(context, 'SubscribeToTask', SubscribeToTaskRequest.toJSON(request)),
     getTask: async (request, context) => taskFromJson(await answer(context, 'GetTask', GetTaskRequest.toJSON(request))),
     cancelTask: async (request, context) => taskFromJson(await answer(context, 'CancelTask', CancelTaskRequest.toJSON(request))),
-    listTasks: async (request, context) =>
-      ListTasksResponse.fromJSON(await answer(context, 'ListTasks', ListTasksRequest.toJSON(request))),
+    listTasks: async (request, context) => ListTasksResponse.fromJSON(await answer(context, 'ListTasks', ListTasksRequest.toJSON(request))),
     createTaskPushNotificationConfig: async (request, context) =>
       TaskPushNotificationConfig.fromJSON(
         await answer(context, 'CreateTaskPushNotificationConfig', TaskPushNotificationConfig.toJSON(request))

@@ -1,5 +1,5 @@
-import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
 import { canonicalJson } from '../tasks/canonical-json.ts'
+import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
 import { isObject } from './json-rpc.ts'
 import { statusJson, taskJson } from './projection.ts'
 
@@ -41,7 +41,9 @@ export function eventsBetween(before: Todo, after: Todo): TaskEvent[] {
   }
   const [was, is] = [statusOf(before), statusOf(after)]
   if (canonicalJson(was) !== canonicalJson(is)) {
-    responses.push({ statusUpdate: { ...where, status: statusJson(after), ...(after.attempt > 1 ? { metadata: { attempt: after.attempt } } : {}) } })
+    responses.push({
+      statusUpdate: { ...where, status: statusJson(after), ...(after.attempt > 1 ? { metadata: { attempt: after.attempt } } : {}) }
+    })
   }
   return responses.map((response, at) => new TaskEvent(eventId(after.revision, at, responses.length), response))
 }
@@ -54,7 +56,7 @@ function eventId(revision: number, at: number, count: number): string {
 /** A status without its time, which moves by itself. */
 function statusOf(todo: Todo): JsonObject {
   const { timestamp: _, ...status } = statusJson(todo)
-  return { ...status, attempt: todo.attempt > 1 ? todo.attempt : 1 }
+  return { ...status, attempt: Math.max(todo.attempt, 1) }
 }
 
 function* artifactUpdates(known: JsonObject | undefined, artifact: JsonObject): Generator<JsonObject> {
@@ -67,12 +69,18 @@ function* artifactUpdates(known: JsonObject | undefined, artifact: JsonObject): 
   const chunks = inChunks(fresh)
   for (const [at, chunk] of chunks.entries()) {
     const append = grows || at > 0
-    yield { artifact: { ...artifact, parts: chunk }, ...(append ? { append: true } : {}), ...(at === chunks.length - 1 ? { lastChunk: true } : {}) }
+    yield {
+      artifact: { ...artifact, parts: chunk },
+      ...(append ? { append: true } : {}),
+      ...(at === chunks.length - 1 ? { lastChunk: true } : {})
+    }
   }
 }
 
 function startsWith(parts: readonly Json[], had: readonly Json[]): boolean {
-  return parts.length > had.length && had.every((part, at) => part === parts[at] || canonicalJson(part) === canonicalJson(parts[at] as Json))
+  return (
+    parts.length > had.length && had.every((part, at) => part === parts[at] || canonicalJson(part) === canonicalJson(parts[at] as Json))
+  )
 }
 
 function sameFrame({ parts: _, ...one }: JsonObject, { parts: __, ...other }: JsonObject): boolean {

@@ -46,9 +46,13 @@ export class TaskStream implements AsyncIterableIterator<TaskEvent> {
     this.#bytes += bytes
     if (this.#bytes > this.#bufferBytesMax) {
       this.fail(
-        new A2aError('RATE_LIMITED', `the reader of this stream let more than ${this.#bufferBytesMax} bytes wait; the task goes on: subscribe again`, {
-          metadata: { cause: 'STREAM_TOO_SLOW', bytesMax: String(this.#bufferBytesMax) }
-        })
+        new A2aError(
+          'RATE_LIMITED',
+          `the reader of this stream let more than ${this.#bufferBytesMax} bytes wait; the task goes on: subscribe again`,
+          {
+            metadata: { cause: 'STREAM_TOO_SLOW', bytesMax: String(this.#bufferBytesMax) }
+          }
+        )
       )
     }
   }

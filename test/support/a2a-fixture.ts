@@ -12,6 +12,8 @@ import { bearerAuthenticator } from '../../src/a2a/bearer.ts'
 import { type A2aEdge, type A2aEdgeComponents, type A2aEdgeSettings, createA2aEdge, type RemoteAgents } from '../../src/a2a/edge.ts'
 import { createKeepAsleep, createKeepOpaque } from '../../src/a2a/keep-asleep.ts'
 import { LocalA2a } from '../../src/a2a/local-a2a.ts'
+import type { PushConfigs } from '../../src/a2a/push-configs.ts'
+import { TaskStreams, type TaskStreamsSettings } from '../../src/a2a/task-streams.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import type { QueueBounds } from '../../src/delivery/asleep-queue.ts'
 import { ClockGuard } from '../../src/delivery/clock-guard.ts'
@@ -90,6 +92,9 @@ export interface A2aNodeInit {
   edge?: Partial<A2aEdgeSettings>
   blockingWaitMs?: number
   refusals?: A2aEdgeComponents['refusals']
+  /** `off`: no streaming */
+  streams?: Partial<TaskStreamsSettings> | 'off'
+  push?: PushConfigs
   wrapStore?: (store: Store) => Store
   /** whether the agents' processes hold a lease; default: they do */
   attached?: () => boolean
@@ -101,6 +106,7 @@ export interface A2aNodeInit {
 export interface A2aNode {
   edge: A2aEdge
   local: LocalA2a
+  streams: TaskStreams | undefined
   todos: LevelTodos
   queue: LevelAsleepQueue
   drain: Drain
@@ -132,6 +138,7 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
     reachabilityAt(agent.reachability, { nowMs: clock.nowMs(), attached: init.attached?.() ?? true })
   let edge: A2aEdge | undefined
   const skills = new Map<string, Awaited<ReturnType<typeof loadHandler>>['skills']>()
+  const streams = init.streams === 'off' ? undefined : new TaskStreams({ todos, clock }, init.streams)
   const local = new LocalA2a({
     todos,
     clock,
@@ -142,8 +149,11 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
         skills: skills.get(agent.name) ?? [],
         version: '0.1.0',
         rpcUrl: rpcUrlOf(edge?.publicUrl ?? 'http://127.0.0.1', agent.did),
+        streaming: streams !== undefined,
         bounds: keepsMessages(agent.reachability) ? bounds : undefined
       }),
+    ...(streams === undefined ? {} : { streams }),
+    ...(init.push === undefined ? {} : { push: init.push }),
     ...(init.blockingWaitMs !== undefined ? { blockingWaitMs: init.blockingWaitMs } : {})
   })
   const workers = new Map<string, Worker>()
@@ -181,6 +191,7 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
   return {
     edge: serving,
     local,
+    streams,
     todos,
     queue,
     drain,
@@ -188,6 +199,7 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
     workers,
     outgoing,
     async stop() {
+      streams?.stop()
       await serving.close()
       for (const worker of workers.values()) await worker.stop()
       await todos.stop()
