@@ -11,7 +11,7 @@ import { TaskStreams } from './a2a/task-streams.ts'
 import { AgentPublishing } from './agent-publishing.ts'
 import { AgentRotations, type RotationReport } from './agent-rotations.ts'
 import type { Config } from './config/schema.ts'
-import { approvalPolicy } from './delivery/approval-policy.ts'
+import { currentPolicy } from './delivery/approval-policy.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from './delivery/asleep-queue.ts'
 import { Attachments } from './delivery/attachments.ts'
 import { Drain } from './delivery/drain.ts'
@@ -134,7 +134,7 @@ export class RookeryNode {
       leaseMs: config.tasks.leaseMs,
       graceMs: 500
     })
-    const approvedBy = approvalPolicy(config.delivery.approve, { rootOf: (hex) => parts.successions.rootOf(hex) })
+    const approvedBy = currentPolicy(() => config.delivery.approve, { rootOf: (hex) => parts.successions.rootOf(hex) })
     this.#drain = new Drain(parts, {
       rootOf: (hex) => parts.successions.rootOf(hex),
       isAudience: (agent, audience) => agents.ofAnyEid(audience)?.homeHex === homeOf(agent),

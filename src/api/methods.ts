@@ -4,6 +4,7 @@ import { MODE_WORDS, modeOf, type ReachabilityMode, type WakeWindow } from '../.
 import { NAME_CHARS_MAX } from '../../protocol/discovery/names.ts'
 import { POINT_ACCESS } from '../../protocol/discovery/point-messages.ts'
 import { contractNeeds } from '../config/contract.ts'
+import type { Reloaded } from '../config/reload.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from '../delivery/asleep-queue.ts'
 import { ATTACH_LEASE_MAX_MS, ATTACH_LEASE_MIN_MS } from '../delivery/attachments.ts'
 import type { QueueExport, QueueRecordView } from '../delivery/queue-files.ts'
@@ -111,6 +112,7 @@ export const handlerName = z
 export const CONTROL_PARAMS = {
   status: z.strictObject({}),
   'doctor.network': z.strictObject({}),
+  'config.reload': z.strictObject({}),
   stop: z.strictObject({}),
   'agent.add': z.strictObject({
     name: agentName,
@@ -410,6 +412,7 @@ export interface QueueEntry {
 export interface ControlResults extends StateResults, GroupResults, OutboxResults {
   status: NodeStatus
   'doctor.network': NetworkReport
+  'config.reload': Reloaded & { warnings: string[] }
   /** answered before the node stops */
   stop: { stopping: true }
   'agent.add': AgentView

@@ -4,6 +4,7 @@ import { version } from '../version.ts'
 import { registerAgent } from './commands/agent.ts'
 import { registerApprove } from './commands/approve.ts'
 import { registerAttach } from './commands/attach.ts'
+import { registerConfig } from './commands/config.ts'
 import { registerDemo } from './commands/demo.ts'
 import { registerDiscover } from './commands/discover.ts'
 import { registerDoctor } from './commands/doctor.ts'
@@ -106,6 +107,7 @@ Example:
   for (const register of [
     registerInit,
     registerStart,
+    registerConfig,
     registerStatus,
     registerDoctor,
     registerAgent,
@@ -145,4 +147,18 @@ function ignoreClosedPipe(error: NodeJS.ErrnoException): void {
 
 function descendants(command: Command): Command[] {
   return command.commands.flatMap((child) => [child, ...descendants(child)])
+}
+
+/** Names of all commands that do something, as one types them after `rookery`; for documents and tests. */
+export function commandNames(): string[] {
+  const context: CliContext = { streams: { stdout: process.stdout, stderr: process.stderr }, env: {}, signal: new AbortController().signal }
+  const named = (command: Command, before: string): string[] =>
+    command.commands.flatMap((child) => {
+      const name = `${before}${child.name()}`
+      return child.commands.length > 0 ? [...named(child, `${name} `)] : [name]
+    })
+  return named(
+    buildProgram(context, async () => {}),
+    ''
+  )
 }

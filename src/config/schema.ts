@@ -50,6 +50,8 @@ const publicUrl = z
   .max(512)
   .refine((text) => !/[?#]/.test(text), { error: 'must hold no query and no fragment' })
 
+const logLevel = z.enum(['debug', 'info', 'warn', 'error', 'silent'])
+
 const agentDid = z.string().regex(/^did:key:z6Mk[1-9A-HJ-NP-Za-km-z]{40,60}$/, 'must be a did:key of an Ed25519 key')
 
 const approvalRule = z.strictObject({
@@ -246,7 +248,9 @@ export const configSchema = z.strictObject({
     .prefault({}),
   logs: z
     .strictObject({
-      level: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info')
+      level: logLevel.default('info'),
+      /** by component, such as `a2a` or `sessions`; what is below a component goes with it */
+      levels: z.record(z.string().regex(/^[a-z0-9-]+(:[a-z0-9-]+)*$/, 'must be names parted by ":", such as "a2a"'), logLevel).default({})
     })
     .prefault({})
 })

@@ -93,7 +93,11 @@ class HandlerWorker implements Worker {
 
   start(): void {
     const { todos } = this.#components
-    const hooks = [todos.onCommit((todo) => this.#committed(todo)), todos.onCreate(this.#agent, () => this.#offer())]
+    const hooks = [
+      todos.onCommit((todo) => this.#committed(todo)),
+      todos.onClaimable(this.#agent, () => this.poke()),
+      todos.onCreate(this.#agent, () => this.#offer())
+    ]
     this.#unhook = () => {
       for (const unhook of hooks) unhook()
     }
@@ -122,9 +126,7 @@ class HandlerWorker implements Worker {
   }
 
   #committed(todo: Todo): void {
-    if (todo.agent !== this.#agent) return
-    if (todo.state === 'pending') this.poke()
-    else if (stateClass(todo.state) === 'terminal') this.#runs.get(todo.id)?.abort.abort(ended(todo))
+    if (todo.agent === this.#agent && stateClass(todo.state) === 'terminal') this.#runs.get(todo.id)?.abort.abort(ended(todo))
   }
 
   /** Takes a new Todo as it is created, where a place is free. */

@@ -88,8 +88,9 @@ describe('A2A over a session', () => {
     const rows = async ({ todos }: A2aNode) => {
       const { todos: all } = await todos.list({ agent: bert.eidHex })
       return all
-        .map(({ id: _, contextId: __, createdAtMs: ___, changedAtMs: ____, door: _____, history, ...rest }) => ({
+        .map(({ id: _, contextId: __, createdAtMs: ___, changedAtMs: ____, door: _____, history, trail, ...rest }) => ({
           ...rest,
+          trail: trail?.map(({ kind, n, state }) => ({ kind, n, state })),
           history: history.map(({ taskId: ______, contextId: _______, ...message }) => message)
         }))
         .sort((a, b) => (a.dedupKey < b.dedupKey ? -1 : 1))

@@ -34,7 +34,10 @@ async function bench(
 ): Promise<Bench> {
   const store = new Store(new MemoryLevel<string, Uint8Array>({ keyEncoding: 'utf8', valueEncoding: 'view' }))
   const clock = new ManualClock()
-  const todos = await openTodos(store, clock, init.attemptsMax !== undefined ? { attemptsMax: init.attemptsMax } : {})
+  const todos = await openTodos(store, clock, {
+    retryFirstMs: 0,
+    ...(init.attemptsMax !== undefined ? { attemptsMax: init.attemptsMax } : {})
+  })
   const worker = createWorker(
     { todos, clock, random: systemRandom, logger: silentLogger },
     {

@@ -32,9 +32,11 @@ export const registerStart: RegisterCommand = (program, run) => {
           http: { port: options.httpPort },
           logs: { level: options.logLevel }
         } as ConfigInput
-        const { config, warnings } = loadConfig({ dataDir: globals.data, configFile: globals.config, env, flags })
+        const load = () => loadConfig({ dataDir: globals.data, configFile: globals.config, env, flags })
+        const { config, warnings } = load()
         for (const warning of warnings) out.note(`warning: ${warning}`)
         return runDaemon(config, {
+          reload: load,
           onReady: (status) =>
             out.result({ ready: true, status }, () => {
               out.line(`${out.paint.green('ready')}  ${status.node.peer}`)
