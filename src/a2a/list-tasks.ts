@@ -1,42 +1,51 @@
 import type { EidHex } from '../../protocol/identity/eid.ts'
-import type { Json, JsonObject, Todo, TodoPage, Todos } from '../tasks/todo.ts'
-import { shownState, taskJson } from './projection.ts'
+import type { Json, JsonObject, TodoFilter, Todos } from '../tasks/todo.ts'
+import { slotsOf, taskJson } from './projection.ts'
 
 const PAGE_DEFAULT = 50
-/** A page ends before its tasks have more bytes than this as JSON, with one task at the least: every binding can carry it. */
-export const LIST_BYTES_MAX = 786_432
+/** A page ends once its tasks have so many bytes as JSON: every binding can carry it. */
+export const LIST_BYTES_MAX = 524_288
+/** Whole Todos that are read at a time. */
+const STEP = 4
 
 /**
- * A page of one caller's tasks at one agent, newest change first (TD-Q3). Without `historyLength` no history is shown.
+ * A page of one caller's tasks at one agent, newest change first; the token is bound to caller and filter (TD-Q3). Without `historyLength` no history is
+ * shown.
  * @param params - checked, of ListTasks
  * @throws RookeryError `CURSOR_INVALID`
  */
-export async function listTasks(todos: Todos, whose: { agent: EidHex; caller: string }, params: JsonObject): Promise<JsonObject> {
+export async function listTasks(todos: Todos, whose: { agent: EidHex; caller?: string }, params: JsonObject): Promise<JsonObject> {
   const { contextId, status, pageSize, pageToken, historyLength, statusTimestampAfter, includeArtifacts } = params
   const limit = count(pageSize) ?? PAGE_DEFAULT
-  const afterMs = typeof statusTimestampAfter === 'string' ? Date.parse(statusTimestampAfter) : 0
-  const matches = (todo: Todo) =>
-    (typeof contextId !== 'string' || contextId === '' || todo.contextId === contextId) &&
-    (typeof status !== 'string' || shownState(todo) === status) &&
-    todo.changedAtMs >= afterMs
+  const filter: TodoFilter = {
+    ...whose,
+    ...(isGiven(contextId) ? { contextId } : {}),
+    ...(isGiven(status) ? { slots: slotsOf(status) } : {}),
+    ...(isGiven(statusTimestampAfter) ? { changedFromMs: Date.parse(statusTimestampAfter) } : {})
+  }
   const view = { historyLength: count(historyLength) ?? 0, artifacts: includeArtifacts === true ? 'always' : 'never' } as const
-
   const tasks: JsonObject[] = []
-  let cursor = typeof pageToken === 'string' && pageToken !== '' ? pageToken : undefined
+  let bytes = 0
+  let cursor = isGiven(pageToken) ? pageToken : undefined
   do {
-    const page: TodoPage = await todos.list({ ...whose, limit: limit - tasks.length, ...(cursor !== undefined ? { cursor } : {}) })
-    for (const todo of page.todos) if (matches(todo)) tasks.push(taskJson(todo, view))
+    const page = await todos.list({ ...filter, limit: stepOf(limit - tasks.length, view), ...(cursor !== undefined ? { cursor } : {}) })
+    for (const todo of page.todos) {
+      const task = taskJson(todo, view)
+      bytes += JSON.stringify(task).length
+      tasks.push(task)
+    }
     cursor = page.next
-  } while (cursor !== undefined && tasks.length < limit)
+  } while (cursor !== undefined && tasks.length < limit && bytes < LIST_BYTES_MAX)
+  return { tasks, nextPageToken: cursor ?? '', pageSize: limit, totalSize: await todos.count(filter) }
+}
 
-  let totalSize = 0
-  let from: string | undefined
-  do {
-    const page: TodoPage = await todos.list({ ...whose, limit: 100, ...(from !== undefined ? { cursor: from } : {}) })
-    totalSize += page.todos.filter(matches).length
-    from = page.next
-  } while (from !== undefined)
-  return { tasks, nextPageToken: cursor ?? '', pageSize: limit, totalSize }
+/** Tasks that show little are read in one go, others a few at a time, so that a page can end early. */
+function stepOf(left: number, { historyLength, artifacts }: { historyLength: number; artifacts: 'always' | 'never' }): number {
+  return historyLength === 0 && artifacts === 'never' ? left : Math.min(left, STEP)
+}
+
+function isGiven(value: Json | undefined): value is string {
+  return typeof value === 'string' && value !== ''
 }
 
 function count(value: Json | undefined): number | undefined {

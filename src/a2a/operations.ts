@@ -156,7 +156,7 @@ export class Operations {
 
   async #cancel(wanted: string, caller: Caller): Promise<Todo> {
     const { id } = await this.#own(caller, wanted)
-    return await this.#options.todos.cancel(id).catch((err) => {
+    return await this.#options.todos.cancel(id, { door: caller.door, who: caller.principal.id }).catch((err) => {
       const known = toA2aError(err)
       throw known.reason === 'UNSUPPORTED_OPERATION' ? new A2aError('TASK_NOT_CANCELABLE', 'the task has ended', { cause: err }) : known
     })

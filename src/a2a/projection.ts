@@ -1,5 +1,7 @@
 import { StreamResponse, Task } from '@a2a-js/sdk'
-import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
+import { TODO_STATES } from '../tasks/states.ts'
+import type { Json, JsonObject, Todo, TodoSlot, TodoState } from '../tasks/todo.ts'
+import type { TodoEvent } from '../tasks/trail.ts'
 import { isObject } from './json-rpc.ts'
 
 /** TD-09, G-57: what each state of a Todo is called outside. */
@@ -56,11 +58,28 @@ export function taskJson(todo: Todo, { historyLength, artifacts = 'with' }: Task
   }
 }
 
+/** What a listing looks for, by the state that it shows. */
+export function slotsOf(shown: string): TodoSlot[] {
+  if (shown === 'TASK_STATE_WORKING') return ['claimed', 'again']
+  return TODO_STATES.filter((state) => taskState(state) === shown)
+}
+
 /** A TaskStatus in ProtoJSON; after a failed attempt that will be made again it says why (G-57). */
 export function statusJson(todo: Todo): JsonObject {
   const failed = todo.state === 'failed' || (todo.state === 'pending' && todo.attempt > 0)
   const message = todo.statusMessage ?? (failed && todo.failure !== undefined ? reasonMessage(todo, todo.failure) : undefined)
   return { state: shownState(todo), timestamp: new Date(todo.changedAtMs).toISOString(), ...(message !== undefined ? { message } : {}) }
+}
+
+/** The status that an event of a Todo brought (G-57: one that goes back is WORKING, with the reason). */
+export function eventStatusJson(todo: Todo, { kind, state, attempt, atMs, status, reason }: TodoEvent): JsonObject {
+  const wentOn = state === 'pending' && (attempt > 0 || kind === 'returned')
+  const message = status ?? (reason !== undefined && (state === 'failed' || kind === 'returned') ? reasonMessage(todo, reason) : undefined)
+  return {
+    state: wentOn ? 'TASK_STATE_WORKING' : taskState(state),
+    timestamp: new Date(atMs).toISOString(),
+    ...(message !== undefined ? { message } : {})
+  }
 }
 
 function reasonMessage(todo: Todo, reason: string): JsonObject {

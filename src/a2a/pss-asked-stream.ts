@@ -2,7 +2,7 @@ import type { JsonObject } from '../tasks/todo.ts'
 import { A2aError } from './a2a-error.ts'
 import { isObject } from './json-rpc.ts'
 import { END_MEMBER, EVENT_MEMBER } from './pss-texts.ts'
-import { isAfter, positionOf, TaskEvent } from './task-events.ts'
+import { isAfter, placeOf, TaskEvent } from './task-events.ts'
 import { STREAM_BUFFER_BYTES_MAX, TaskStream } from './task-stream.ts'
 
 /** The asker's end of a stream over a session: from its first event on it is a {@link TaskStream}. */
@@ -20,7 +20,6 @@ export class AskedStream {
     this.opened = this.#opening.promise
     this.#lastEventId = init.lastEventId
     this.#stream = new TaskStream({
-      began: init.lastEventId === undefined ? 'snapshot' : 'resumed',
       bufferBytesMax: STREAM_BUFFER_BYTES_MAX,
       left: () => init.left(this.#isEnded ? 'peer-ended' : 'reader-left')
     })
@@ -41,12 +40,13 @@ export class AskedStream {
     }
     const { result } = text
     const id = text[EVENT_MEMBER]
-    if (!isObject(result) || typeof id !== 'string' || positionOf(id) === undefined) {
+    if (!isObject(result) || typeof id !== 'string' || placeOf(id) === undefined) {
       this.fail(new A2aError('INTERNAL_ERROR', 'the agent sent an event that is none'))
       return
     }
+    if (!this.#isOpen) this.#stream.begin(isObject(result.task) ? 'snapshot' : 'resumed', [])
     this.#open()
-    const place = this.#lastEventId === undefined ? undefined : positionOf(this.#lastEventId)
+    const place = this.#lastEventId === undefined ? undefined : placeOf(this.#lastEventId)
     // a task that was restored from an older copy begins again with all of it
     if (place !== undefined && !isAfter(id, place) && !isObject(result.task)) return
     if (this.#lastEventId === id) return

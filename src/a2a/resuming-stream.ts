@@ -34,7 +34,8 @@ export interface ResumingOptions {
  * read, and shown as it is.
  */
 export function resumingStream(first: TaskStream, options: ResumingOptions): TaskStream {
-  const out = new TaskStream({ began: first.began, bufferBytesMax: STREAM_BUFFER_BYTES_MAX, left: options.leave })
+  const out = new TaskStream({ bufferBytesMax: STREAM_BUFFER_BYTES_MAX, left: options.leave })
+  out.begin(first.began, [])
   void follow(first, out, options)
   return out
 }

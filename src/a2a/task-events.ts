@@ -1,14 +1,14 @@
-import { canonicalJson } from '../tasks/canonical-json.ts'
 import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
+import { artifactOf, type TodoEvent } from '../tasks/trail.ts'
 import { isObject } from './json-rpc.ts'
-import { statusJson, taskJson } from './projection.ts'
+import { eventStatusJson, taskJson } from './projection.ts'
 
-/** Artifacts are told in pieces of about this size, a part that is larger by itself (contract §4). */
-export const ARTIFACT_CHUNK_BYTES = 262_144
+/** An artifact is told in pieces of about this size, a part that is larger by itself (contract §4). */
+export const ARTIFACT_CHUNK_CHARS = 262_144
 
 /** One event of a task's stream. Everyone who reads the task gets this very object, so its text is made once. */
 export class TaskEvent {
-  /** number of the commit that made it, or with a point and its place among several of one commit: unique and rising in a task */
+  /** the number of the Todo's event, or with a point and its place among several that tell of one: unique and rising in a task */
   readonly id: string
   /** A2A StreamResponse in ProtoJSON */
   readonly response: JsonObject
@@ -26,79 +26,66 @@ export class TaskEvent {
   }
 }
 
+/** Where a reader stands: the event that it has of the Todo, and how many of the pieces that tell of it. */
+export interface StreamPlace {
+  n: number
+  piece: number
+}
+
 /** The whole task, as a stream begins. */
 export function snapshotEvent(todo: Todo): TaskEvent {
-  return new TaskEvent(String(todo.revision), { task: taskJson(todo) })
+  return new TaskEvent(String(todo.seq ?? 0), { task: taskJson(todo) })
 }
 
-/** What a commit changed that a reader sees, in order: artifacts first, then the status. Nothing where a lease was renewed. */
-export function eventsBetween(before: Todo, after: Todo): TaskEvent[] {
-  const where = { taskId: after.id, contextId: after.contextId }
-  const responses: JsonObject[] = []
-  for (const artifact of after.artifacts) {
-    const known = before.artifacts.find(({ artifactId }) => artifactId === artifact.artifactId)
-    for (const update of artifactUpdates(known, artifact)) responses.push({ artifactUpdate: { ...where, ...update } })
-  }
-  const [was, is] = [statusOf(before), statusOf(after)]
-  if (canonicalJson(was) !== canonicalJson(is)) {
-    responses.push({
-      statusUpdate: { ...where, status: statusJson(after), ...(after.attempt > 1 ? { metadata: { attempt: after.attempt } } : {}) }
-    })
-  }
-  return responses.map((response, at) => new TaskEvent(eventId(after.revision, at, responses.length), response))
-}
-
-/** The last event of a commit goes by the commit's number alone: whoever has it has all of the commit. */
-function eventId(revision: number, at: number, count: number): string {
-  return at === count - 1 ? String(revision) : `${revision}.${at + 1}`
-}
-
-/** A status without its time, which moves by itself. */
-function statusOf(todo: Todo): JsonObject {
-  const { timestamp: _, ...status } = statusJson(todo)
-  return { ...status, attempt: Math.max(todo.attempt, 1) }
-}
-
-function* artifactUpdates(known: JsonObject | undefined, artifact: JsonObject): Generator<JsonObject> {
-  if (known === artifact) return
-  const parts = Array.isArray(artifact.parts) ? artifact.parts : []
-  const had = known !== undefined && Array.isArray(known.parts) ? known.parts : []
-  if (known !== undefined && canonicalJson(known) === canonicalJson(artifact)) return
-  const grows = known !== undefined && startsWith(parts, had) && sameFrame(known, artifact)
-  const fresh = grows ? parts.slice(had.length) : parts
-  const chunks = inChunks(fresh)
-  for (const [at, chunk] of chunks.entries()) {
-    const append = grows || at > 0
-    yield {
-      artifact: { ...artifact, parts: chunk },
-      ...(append ? { append: true } : {}),
-      ...(at === chunks.length - 1 ? { lastChunk: true } : {})
+/** What a reader sees of one event of a Todo: nothing of a message that only joined the history. */
+export function eventsOf(todo: Todo, event: TodoEvent): TaskEvent[] {
+  const where = { taskId: todo.id, contextId: todo.contextId }
+  switch (event.kind) {
+    case 'created':
+    case 'message':
+      return []
+    case 'artifact': {
+      const artifact = artifactOf(todo, event)
+      const told = event.artifact
+      if (artifact === undefined || told === undefined) return []
+      const chunks = inChunks(artifact.parts)
+      return chunks.map((parts, at) => {
+        const isLast = at === chunks.length - 1
+        const update: JsonObject = { ...where, artifact: { ...artifact, parts } }
+        if (told.append || at > 0) update.append = true
+        if (told.lastChunk && isLast) update.lastChunk = true
+        return new TaskEvent(isLast ? String(event.n) : `${event.n}.${at + 1}`, { artifactUpdate: update })
+      })
+    }
+    case 'claimed':
+    case 'returned':
+    case 'progress':
+    case 'asked':
+    case 'answered':
+    case 'approved':
+    case 'ended': {
+      const more = event.attempt > 1 ? { metadata: { attempt: event.attempt } } : {}
+      return [new TaskEvent(String(event.n), { statusUpdate: { ...where, status: eventStatusJson(todo, event), ...more } })]
+    }
+    default: {
+      const unknown: never = event.kind
+      throw new TypeError(`"${unknown}" is no event of a Todo`)
     }
   }
 }
 
-function startsWith(parts: readonly Json[], had: readonly Json[]): boolean {
-  return (
-    parts.length > had.length && had.every((part, at) => part === parts[at] || canonicalJson(part) === canonicalJson(parts[at] as Json))
-  )
-}
-
-function sameFrame({ parts: _, ...one }: JsonObject, { parts: __, ...other }: JsonObject): boolean {
-  return canonicalJson(one) === canonicalJson(other)
-}
-
-function inChunks(parts: readonly Json[]): Json[][] {
+function inChunks(parts: Json | undefined): Json[][] {
   const chunks: Json[][] = []
-  let bytes = 0
-  for (const part of parts) {
+  let chars = 0
+  for (const part of Array.isArray(parts) ? parts : []) {
     const size = sizeOf(part)
     const last = chunks.at(-1)
-    if (last === undefined || bytes + size > ARTIFACT_CHUNK_BYTES) {
+    if (last === undefined || chars + size > ARTIFACT_CHUNK_CHARS) {
       chunks.push([part])
-      bytes = size
+      chars = size
     } else {
       last.push(part)
-      bytes += size
+      chars += size
     }
   }
   return chunks
@@ -109,16 +96,15 @@ function sizeOf(part: Json): number {
   return typeof part.raw === 'string' ? part.raw.length : typeof part.text === 'string' ? part.text.length : JSON.stringify(part).length
 }
 
-/** Where a reader stands: the commit of its last event, and its place in that one; undefined for what is no event's id. */
-export function positionOf(id: string): { revision: number; at: number } | undefined {
+/** The place that an event's id names; undefined for what is no id. */
+export function placeOf(id: string): StreamPlace | undefined {
   const match = /^(\d{1,15})(?:\.(\d{1,6}))?$/.exec(id)
   if (match === null) return undefined
-  return { revision: Number(match[1]), at: match[2] === undefined ? Number.POSITIVE_INFINITY : Number(match[2]) }
+  return { n: Number(match[1]), piece: match[2] === undefined ? Number.POSITIVE_INFINITY : Number(match[2]) }
 }
 
 /** Whether an event comes after a place in its stream. */
-export function isAfter(id: string, place: { revision: number; at: number }): boolean {
-  const position = positionOf(id)
-  if (position === undefined) return false
-  return position.revision > place.revision || (position.revision === place.revision && position.at > place.at)
+export function isAfter(id: string, place: StreamPlace): boolean {
+  const own = placeOf(id)
+  return own !== undefined && (own.n > place.n || (own.n === place.n && own.piece > place.piece))
 }

@@ -9,20 +9,18 @@ export const STREAM_BUFFER_BYTES_MAX = 262_144
  * not keep up is told `RATE_LIMITED` (cause `STREAM_TOO_SLOW`): the task goes on, and a new subscription begins with all that it has.
  */
 export class TaskStream implements AsyncIterableIterator<TaskEvent> {
-  /** how the stream began: with the whole task, or with what the reader had not */
-  readonly began: 'snapshot' | 'resumed'
   readonly #left: () => void
   readonly #bufferBytesMax: number
   readonly #queue: { event: TaskEvent; bytes: number }[] = []
   readonly #over = new AbortController()
   #bytes = 0
+  #began: 'snapshot' | 'resumed' = 'snapshot'
   #state: 'open' | 'ending' | 'closed' = 'open'
   #error: { reason: unknown } | undefined
   #waiting: PromiseWithResolvers<IteratorResult<TaskEvent>> | undefined
 
   /** @param init.left - called once, when the stream takes nothing more */
-  constructor(init: { began: 'snapshot' | 'resumed'; bufferBytesMax: number; left: () => void }) {
-    this.began = init.began
+  constructor(init: { bufferBytesMax: number; left: () => void }) {
     this.#bufferBytesMax = init.bufferBytesMax
     this.#left = init.left
   }
@@ -32,28 +30,40 @@ export class TaskStream implements AsyncIterableIterator<TaskEvent> {
     return this.#over.signal
   }
 
-  /** @param kind - `first` is never too much: what a stream begins with has its own bound */
-  push(event: TaskEvent, kind: 'first' | 'next' = 'next'): void {
+  /** How the stream began: with the whole task, or with what the reader had not. */
+  get began(): 'snapshot' | 'resumed' {
+    return this.#began
+  }
+
+  /** @param events - never too much: what a stream begins with has a bound of its own */
+  begin(began: 'snapshot' | 'resumed', events: readonly TaskEvent[]): void {
+    this.#began = began
+    for (const event of events) this.#put(event, 0)
+  }
+
+  push(event: TaskEvent): void {
+    this.#put(event, event.text.length)
+    if (this.#bytes <= this.#bufferBytesMax) return
+    this.fail(
+      new A2aError(
+        'RATE_LIMITED',
+        `the reader of this stream let more than ${this.#bufferBytesMax} bytes wait; the task goes on: subscribe again`,
+        {
+          metadata: { cause: 'STREAM_TOO_SLOW', bytesMax: String(this.#bufferBytesMax) }
+        }
+      )
+    )
+  }
+
+  #put(event: TaskEvent, bytes: number): void {
     if (this.#state !== 'open') return
     const waiting = this.#waiting
-    if (waiting !== undefined) {
+    if (waiting === undefined) {
+      this.#queue.push({ event, bytes })
+      this.#bytes += bytes
+    } else {
       this.#waiting = undefined
       waiting.resolve({ done: false, value: event })
-      return
-    }
-    const bytes = kind === 'first' ? 0 : event.text.length
-    this.#queue.push({ event, bytes })
-    this.#bytes += bytes
-    if (this.#bytes > this.#bufferBytesMax) {
-      this.fail(
-        new A2aError(
-          'RATE_LIMITED',
-          `the reader of this stream let more than ${this.#bufferBytesMax} bytes wait; the task goes on: subscribe again`,
-          {
-            metadata: { cause: 'STREAM_TOO_SLOW', bytesMax: String(this.#bufferBytesMax) }
-          }
-        )
-      )
     }
   }
 

@@ -1,10 +1,11 @@
 import type { Clock } from '../platform/clock.ts'
 import { CallerCounts } from '../tasks/caller-counts.ts'
 import { stateClass } from '../tasks/states.ts'
-import type { Todo, Todos } from '../tasks/todo.ts'
+import type { Todo, TodoState, Todos } from '../tasks/todo.ts'
+import type { TodoEvent } from '../tasks/trail.ts'
 import { A2aError, taskNotFound } from './a2a-error.ts'
 import type { Caller } from './caller.ts'
-import { eventsBetween, isAfter, positionOf, snapshotEvent, type TaskEvent } from './task-events.ts'
+import { eventsOf, isAfter, placeOf, snapshotEvent, type TaskEvent } from './task-events.ts'
 import { STREAM_BUFFER_BYTES_MAX, TaskStream } from './task-stream.ts'
 
 /** TD-R4, with a named reason at each bound. */
@@ -15,11 +16,6 @@ export interface TaskStreamsSettings {
   nodeMax: number
   /** {@link STREAM_BUFFER_BYTES_MAX} */
   bufferBytesMax: number
-  /** events of one task kept for those who come back, and their bytes; beyond it who comes back gets the whole task */
-  ringMax: number
-  ringBytesMax: number
-  /** tasks whose events are kept though nobody reads them now; the oldest goes first */
-  idleMax: number
   heartbeatMs: number
 }
 
@@ -27,28 +23,29 @@ export const TASK_STREAMS_DEFAULTS: TaskStreamsSettings = {
   perCallerMax: 8,
   nodeMax: 256,
   bufferBytesMax: STREAM_BUFFER_BYTES_MAX,
-  ringMax: 64,
-  ringBytesMax: 262_144,
-  idleMax: 256,
   heartbeatMs: 15_000
 }
 
-/** Until when a stream is asked again, where a bound refused it. */
+/** When a stream may be asked for again, where a bound refused it. */
 const RETRY_AFTER_SEC = 5
 
-/** A task's events as far as they are kept, and who reads them. */
+/** One reader of a task. */
+interface Reader {
+  readonly stream: TaskStream
+  /** number of the last event that its beginning covers; undefined while that is read */
+  covered: number | undefined
+  /** commits that came while the beginning was read */
+  early: { events: readonly TaskEvent[]; n: number; state: TodoState }[]
+}
+
+/** All who read one task: one watch of its Todo, and each event made once. */
 interface Feed {
-  /** as the last commit left it */
-  last: Todo
-  readonly ring: TaskEvent[]
-  ringBytes: number
-  /** who has this event or a later one can be given the rest */
-  since: { revision: number; at: number }
-  readonly streams: Set<TaskStream>
+  readonly readers: Set<Reader>
+  readonly unwatch: () => void
 }
 
 /** A stream that was allowed. */
-export interface StreamPlace {
+export interface StreamPermit {
   /**
    * @param options.snapshot - `live`: only of a task that has not ended
    * @throws A2aError `UNSUPPORTED_OPERATION`, `TASK_NOT_FOUND`
@@ -57,45 +54,43 @@ export interface StreamPlace {
   release(): void
 }
 
-/** The streams of a node: every one fed by the one commit hook (TD-24), none by asking. */
+/** The streams of a node: every one is fed by the one commit hook (TD-24), none by asking again (TD-25). */
 export class TaskStreams {
-  readonly #todos: Todos
+  readonly #todos: Pick<Todos, 'watch' | 'eventsAfter'>
   readonly #clock: Clock
   readonly #settings: TaskStreamsSettings
-  /** tasks that are read, and at most `idleMax` that were */
+  /** tasks that are read, so bounded by the streams */
   readonly #feeds = new Map<string, Feed>()
-  /** tasks whose Todo is being read, with the commits that came meanwhile */
-  readonly #opening = new Map<string, { early: Todo[]; feed: Promise<Feed> }>()
   readonly #perCaller = new CallerCounts()
   readonly #beats = new Set<() => void>()
-  readonly #unhook: () => void
-  #idle = 0
   #cancelBeat: (() => void) | undefined
   #stopped = false
 
-  constructor({ todos, clock }: { todos: Todos; clock: Clock }, settings: Partial<TaskStreamsSettings> = {}) {
+  constructor(
+    { todos, clock }: { todos: Pick<Todos, 'watch' | 'eventsAfter'>; clock: Clock },
+    settings: Partial<TaskStreamsSettings> = {}
+  ) {
     this.#todos = todos
     this.#clock = clock
     this.#settings = { ...TASK_STREAMS_DEFAULTS, ...settings }
-    this.#unhook = todos.onCommit((todo) => this.#committed(todo))
   }
 
   get settings(): Readonly<TaskStreamsSettings> {
     return this.#settings
   }
 
-  /** Streams that are open or about to. */
-  get size(): number {
-    return this.#perCaller.all
-  }
-
-  /** What is held beside the streams: for tests that look for what was left behind. */
-  get held(): { feeds: number; beats: number; timers: number } {
-    return { feeds: this.#feeds.size, beats: this.#beats.size, timers: this.#cancelBeat === undefined ? 0 : 1 }
+  /** What is held now. */
+  get held(): { streams: number; tasks: number; heartbeats: number; timers: number } {
+    return {
+      streams: this.#perCaller.all,
+      tasks: this.#feeds.size,
+      heartbeats: this.#beats.size,
+      timers: this.#cancelBeat === undefined ? 0 : 1
+    }
   }
 
   /** @throws A2aError `RATE_LIMITED`, before anything is written */
-  reserve(caller: Caller): StreamPlace {
+  reserve(caller: Caller): StreamPermit {
     const { perCallerMax, nodeMax } = this.#settings
     const who = caller.principal.id
     if (this.#stopped) throw stopping()
@@ -108,7 +103,7 @@ export class TaskStreams {
       held = false
       this.#perCaller.add(who, -1)
     }
-    return { release, open: (id, options) => this.#open(id, caller, { ...options, release }) }
+    return { release, open: (id, { snapshot }) => this.#open(id, caller, snapshot, release) }
   }
 
   /** Calls every `heartbeatMs`, by one timer for all. Returns the unsubscriber. */
@@ -118,18 +113,19 @@ export class TaskStreams {
     if (this.#cancelBeat === undefined) this.#beatLater()
     return () => {
       this.#beats.delete(own)
-      if (this.#beats.size > 0) return
-      this.#cancelBeat?.()
-      this.#cancelBeat = undefined
+      if (this.#beats.size === 0) this.#stopBeats()
     }
   }
 
+  /** Every reader is told, and none comes in any more. */
   stop(): void {
     this.#stopped = true
-    this.#unhook()
-    for (const { streams } of [...this.#feeds.values()]) for (const stream of [...streams]) stream.fail(stopping())
-    this.#feeds.clear()
+    for (const { readers } of [...this.#feeds.values()]) for (const { stream } of [...readers]) stream.fail(stopping())
     this.#beats.clear()
+    this.#stopBeats()
+  }
+
+  #stopBeats(): void {
     this.#cancelBeat?.()
     this.#cancelBeat = undefined
   }
@@ -141,132 +137,104 @@ export class TaskStreams {
     })
   }
 
-  async #open(id: string, { signal, lastEventId }: Caller, init: { snapshot: 'live' | 'any'; release: () => void }): Promise<TaskStream> {
-    let feed = await this.#feed(id)
-    // dropped again as the oldest that nobody reads
-    while (this.#feeds.get(id) !== feed && stateClass(feed.last.state) !== 'terminal' && !this.#stopped) feed = await this.#feed(id)
+  async #open(id: string, { signal, lastEventId }: Caller, snapshot: 'live' | 'any', release: () => void): Promise<TaskStream> {
     signal.throwIfAborted()
-    if (this.#stopped) throw stopping()
-    const { last } = feed
-    if (init.snapshot === 'live' && stateClass(last.state) === 'terminal') {
-      throw new A2aError('UNSUPPORTED_OPERATION', 'the task has ended and has no more events: read it with GetTask')
-    }
-    const missed = lastEventId === undefined ? undefined : missedBy(feed, lastEventId)
-    const aborted = () => {
-      const { reason } = signal
-      if (reason instanceof A2aError && reason.reason !== 'OUTCOME_UNKNOWN') stream.fail(reason)
-      else stream.close()
-    }
+    const aborted = () => endFor(stream, signal.reason)
     const stream: TaskStream = new TaskStream({
-      began: missed === undefined ? 'snapshot' : 'resumed',
       bufferBytesMax: this.#settings.bufferBytesMax,
       left: () => {
         signal.removeEventListener('abort', aborted)
-        feed.streams.delete(stream)
-        init.release()
-        this.#left(id, feed)
+        this.#leave(id, reader)
+        release()
       }
     })
+    const reader: Reader = { stream, covered: undefined, early: [] }
     signal.addEventListener('abort', aborted, { once: true })
-    if (feed.streams.size === 0 && this.#feeds.get(id) === feed) this.#idle--
-    feed.streams.add(stream)
-    for (const event of missed ?? [snapshotEvent(last)]) stream.push(event, 'first')
-    if (endsStream(last) && (stateClass(last.state) === 'terminal' || init.snapshot === 'any')) stream.end()
-    return stream
-  }
-
-  /** The feed of a task, begun where nobody reads it yet; idle until a stream is added. @throws A2aError `TASK_NOT_FOUND` */
-  async #feed(id: string): Promise<Feed> {
-    const known = this.#feeds.get(id)
-    if (known !== undefined) return known
-    let opening = this.#opening.get(id)
-    if (opening === undefined) {
-      const early: Todo[] = []
-      opening = { early, feed: this.#begin(id, early) }
-      this.#opening.set(id, opening)
-    }
-    return await opening.feed
-  }
-
-  async #begin(id: string, early: Todo[]): Promise<Feed> {
+    this.#join(id, reader)
     try {
-      const todo = await this.#todos.get(id)
-      if (todo === undefined) throw taskNotFound()
-      const since = { revision: todo.revision, at: Number.POSITIVE_INFINITY }
-      const feed: Feed = { last: todo, ring: [], ringBytes: 0, since, streams: new Set() }
-      for (const commit of early) this.#tell(feed, commit)
-      if (stateClass(feed.last.state) !== 'terminal' && !this.#stopped) {
-        this.#feeds.set(id, feed)
-        this.#idle++
-        this.#boundIdle()
+      // From here on no commit is missed: what comes while this is read waits in the reader.
+      const { todo, first, began } = await this.#beginning(id, lastEventId)
+      signal.throwIfAborted()
+      if (this.#stopped) throw stopping()
+      if (snapshot === 'live' && stateClass(todo.state) === 'terminal') {
+        throw new A2aError('UNSUPPORTED_OPERATION', 'the task has ended and has no more events: read it with GetTask')
       }
-      return feed
-    } finally {
-      this.#opening.delete(id)
+      stream.begin(began, first)
+      reader.covered = todo.seq ?? 0
+      if (stateClass(todo.state) === 'terminal' || (snapshot === 'any' && endsStream(todo.state))) stream.end()
+      for (const commit of reader.early.splice(0)) tell(reader, commit)
+      return stream
+    } catch (error) {
+      stream.close()
+      throw error
     }
   }
 
-  #committed(todo: Todo): void {
-    this.#opening.get(todo.id)?.early.push(todo)
-    const feed = this.#feeds.get(todo.id)
-    if (feed === undefined) return
-    this.#tell(feed, todo)
-    if (stateClass(todo.state) !== 'terminal') return
-    if (this.#feeds.delete(todo.id) && feed.streams.size === 0) this.#idle--
+  /** What a reader has not had; or the whole task, where that is not known any more or nothing was asked (G-60). */
+  async #beginning(
+    id: string,
+    lastEventId: string | undefined
+  ): Promise<{ todo: Todo; first: TaskEvent[]; began: 'snapshot' | 'resumed' }> {
+    const place = lastEventId === undefined ? undefined : placeOf(lastEventId)
+    const from = place === undefined ? Number.MAX_SAFE_INTEGER : place.n - (Number.isFinite(place.piece) ? 1 : 0)
+    const { todo, events } = await this.#todos.eventsAfter(id, from).catch((error) => {
+      throw isUnknown(error) ? taskNotFound() : error
+    })
+    if (place === undefined || events === undefined || place.n > (todo.seq ?? 0)) {
+      return { todo, first: [snapshotEvent(todo)], began: 'snapshot' }
+    }
+    const missed = events.flatMap((event) => eventsOf(todo, event))
+    return { todo, first: missed.filter((event) => isAfter(event.id, place)), began: 'resumed' }
   }
 
-  #tell(feed: Feed, todo: Todo): void {
-    if (todo.revision <= feed.last.revision) return
-    const events = eventsBetween(feed.last, todo)
-    feed.last = todo
-    for (const event of events) {
-      feed.ring.push(event)
-      feed.ringBytes += event.text.length
+  #join(id: string, reader: Reader): void {
+    let feed = this.#feeds.get(id)
+    if (feed === undefined) {
+      const readers = new Set<Reader>()
+      feed = { readers, unwatch: this.#todos.watch(id, (todo, events) => this.#committed(readers, todo, events)) }
+      this.#feeds.set(id, feed)
     }
-    const { ringMax, ringBytesMax } = this.#settings
-    while (feed.ring.length > ringMax || (feed.ringBytes > ringBytesMax && feed.ring.length > 0)) {
-      const gone = feed.ring.shift() as TaskEvent
-      feed.ringBytes -= gone.text.length
-      feed.since = positionOf(gone.id) ?? feed.since
-    }
-    for (const stream of [...feed.streams]) {
-      for (const event of events) stream.push(event)
-      if (events.length > 0 && endsStream(todo)) stream.end()
-    }
+    feed.readers.add(reader)
   }
 
-  /** A stream is gone, or did not come about: its task's events are kept for a while. */
-  #left(id: string, feed: Feed): void {
-    if (feed.streams.size > 0 || this.#feeds.get(id) !== feed) return
-    // the newest of those that nobody reads
+  #leave(id: string, reader: Reader): void {
+    const feed = this.#feeds.get(id)
+    if (feed === undefined || !feed.readers.delete(reader) || feed.readers.size > 0) return
     this.#feeds.delete(id)
-    this.#feeds.set(id, feed)
-    this.#idle++
-    this.#boundIdle()
+    feed.unwatch()
   }
 
-  #boundIdle(): void {
-    if (this.#idle <= this.#settings.idleMax) return
-    for (const [id, { streams }] of this.#feeds) {
-      if (streams.size > 0) continue
-      this.#feeds.delete(id)
-      this.#idle--
-      return
+  #committed(readers: ReadonlySet<Reader>, todo: Todo, events: readonly TodoEvent[]): void {
+    if (events.length === 0) return
+    const commit = { events: events.flatMap((event) => eventsOf(todo, event)), n: todo.seq ?? 0, state: todo.state }
+    for (const reader of [...readers]) {
+      if (reader.covered === undefined) reader.early.push(commit)
+      else tell(reader, commit)
     }
   }
+}
+
+/** A commit whole, or nothing of it where the reader's beginning covers it. */
+function tell(reader: Reader, { events, n, state }: Reader['early'][number]): void {
+  if (reader.covered === undefined || n <= reader.covered) return
+  reader.covered = n
+  for (const event of events) reader.stream.push(event)
+  if (events.length > 0 && endsStream(state)) reader.stream.end()
+}
+
+/** A caller that left needs no word; one whose right ended, or whose node stops, is told. */
+function endFor(stream: TaskStream, reason: unknown): void {
+  if (reason instanceof A2aError && reason.reason !== 'OUTCOME_UNKNOWN') stream.fail(reason)
+  else stream.close()
 }
 
 /** A task that will not move by itself any more: it has ended, or waits for its caller's next message. */
-function endsStream({ state }: Todo): boolean {
+function endsStream(state: TodoState): boolean {
   return stateClass(state) === 'terminal' || state === 'input-required'
 }
 
-/** What a reader has not had, or undefined where that is not known any more: it then gets the whole task. */
-function missedBy({ last, ring, since }: Feed, lastEventId: string): TaskEvent[] | undefined {
-  const place = positionOf(lastEventId)
-  if (place === undefined || place.revision > last.revision) return undefined
-  if (place.revision < since.revision || (place.revision === since.revision && place.at < since.at)) return undefined
-  return ring.filter(({ id }) => isAfter(id, place))
+function isUnknown(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'TODO_UNKNOWN'
 }
 
 function stopping(): A2aError {
