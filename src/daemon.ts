@@ -6,7 +6,9 @@ import type { LoadedConfig } from './config/load.ts'
 import { reloadConfig } from './config/reload.ts'
 import type { Config } from './config/schema.ts'
 import { EXIT_CODES } from './errors.ts'
+import { Traffic } from './net/traffic.ts'
 import { type NodeOverrides, STOP_MS_MAX, startNode } from './node.ts'
+import { openOps } from './ops/open-ops.ts'
 import { silentLogger } from './platform/logger.ts'
 import { createLogger } from './platform/pino-logger.ts'
 import type { RookeryNode } from './rookery-node.ts'
@@ -66,10 +68,12 @@ export async function runDaemon(config: Config & { dataDir: string }, options: D
   for (const name of names) process.on(name, stopBy)
   process.on('SIGHUP', byHangUp)
   try {
-    node = await startNode(config, { ...options.overrides, logger, signal: starting.signal })
+    const traffic = options.overrides?.traffic ?? new Traffic()
+    node = await startNode(config, { ...options.overrides, logger, traffic, signal: starting.signal })
     const running = node
     try {
       await openControl(running, config.dataDir, reload === undefined ? {} : { reload })
+      if (config.ops.enabled) running.opsUrl = (await openOps(running, { traffic })).url
       options.onReady?.(await nodeStatus(running))
     } catch (error) {
       await running.stop()

@@ -84,6 +84,8 @@ export class RookeryNode {
   readonly logger: Logger
   readonly clock: Clock
   readonly random: Random
+  /** where the operator's server listens, once the daemon opened it */
+  opsUrl: string | undefined
   readonly #parts: NodeParts
   readonly #streams: TaskStreams | undefined
   readonly #local: LocalA2a

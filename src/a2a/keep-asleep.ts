@@ -1,4 +1,5 @@
 import { toHex, utf8 } from '../../protocol/bytes.ts'
+import { canonicalJson } from '../../protocol/canonical-json.ts'
 import { PURPOSE_A2A_MESSAGE } from '../../protocol/delivery/object.ts'
 import { keepsMessages } from '../../protocol/delivery/reachability.ts'
 import type { Refusal } from '../../protocol/delivery/refusals.ts'
@@ -9,7 +10,7 @@ import { refusalOfAnswer } from '../delivery/queue-refusal.ts'
 import { RookeryError } from '../errors.ts'
 import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Random } from '../platform/random.ts'
-import { canonicalJson } from '../tasks/canonical-json.ts'
+import { ENVELOPE_DEPTH_MAX } from '../tasks/message.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 
 const OPAQUE_ID_BYTES = 16
@@ -47,7 +48,7 @@ function sealingOf({ from, to, mailboxKey, params, ttlMs }: SendToSeal): Paramet
     mailboxKey,
     messageId: (params.message as JsonObject).messageId as string,
     purpose: PURPOSE_A2A_MESSAGE,
-    plaintext: utf8(canonicalJson({ method: 'SendMessage', params: carried })),
+    plaintext: utf8(canonicalJson({ method: 'SendMessage', params: carried }, ENVELOPE_DEPTH_MAX)),
     ...(ttlMs === undefined ? {} : { ttlMs })
   }
 }

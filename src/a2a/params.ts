@@ -1,7 +1,8 @@
 import { z } from 'zod'
-import { fieldPath, messageSchema } from '../tasks/message.ts'
+import { fieldPath, holdsHalfSurrogate, messageSchema } from '../tasks/message.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 import { A2aError, type FieldViolation, invalidParams } from './a2a-error.ts'
+import { isObject } from './json-rpc.ts'
 
 const LIST_MAX = 100
 const VIOLATIONS_MAX = 16
@@ -71,7 +72,10 @@ export function checkMethod(method: string): A2aMethod {
  */
 export function checkParams(method: A2aMethod, params: JsonObject): void {
   const parsed = schemas[method].safeParse(params)
-  if (parsed.success) return
+  if (parsed.success) {
+    if (isObject(params.message) && holdsHalfSurrogate(params.message)) throw invalidParams('message', 'holds half a surrogate pair')
+    return
+  }
   const violations: FieldViolation[] = parsed.error.issues.slice(0, VIOLATIONS_MAX).map((issue) => ({
     field: fieldPath(issue.path) || 'params',
     description: issue.message

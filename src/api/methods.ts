@@ -351,6 +351,8 @@ export interface NodeStatus {
   drainHeld?: string
   spaces: { role: 'curator' | 'member'; agent: string; name: string; expiresAtMs: number }[]
   http: { url: string } | undefined
+  /** health, metrics and dashboard for the operator */
+  ops: { url: string } | undefined
   /** every bound in force, by setting name (OD-30) */
   bounds: Record<string, number>
 }

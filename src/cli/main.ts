@@ -17,6 +17,7 @@ import { registerOutbox } from './commands/outbox.ts'
 import { registerPoint } from './commands/point.ts'
 import { registerQueue } from './commands/queue.ts'
 import { registerSend } from './commands/send.ts'
+import { registerService } from './commands/service.ts'
 import { registerSession } from './commands/session.ts'
 import { registerSim } from './commands/sim.ts'
 import { registerSleepWake } from './commands/sleep-wake.ts'
@@ -127,6 +128,7 @@ Example:
     registerApprove,
     registerQueue,
     registerStanding,
+    registerService,
     registerDemo,
     registerSim
   ]) {

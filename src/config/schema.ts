@@ -11,6 +11,7 @@ const DAY = 86_400_000
 /** The ports that are tried first; another is taken where one is in use, unless it was set by hand (F094). */
 export const DEFAULT_HTTP_PORT = 4710
 export const DEFAULT_P2P_PORT = 4711
+export const DEFAULT_OPS_PORT = 4712
 
 function isMultiaddr(text: string): boolean {
   try {
@@ -155,6 +156,15 @@ export const configSchema = z.strictObject({
       perCallerMax: z.int().min(1).max(100_000).default(8),
       /** in all */
       nodeMax: z.int().min(1).max(100_000).default(256)
+    })
+    .prefault({}),
+  /** health, metrics and the dashboard, for the operator of this machine */
+  ops: z
+    .strictObject({
+      enabled: z.boolean().default(true),
+      host: loopback.default('127.0.0.1'),
+      /** absent: 4712 or the next free one; set by hand it must be free; 0: any */
+      port: z.int().min(0).max(65_535).optional()
     })
     .prefault({}),
   queue: z

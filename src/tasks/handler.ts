@@ -1,4 +1,5 @@
 import { pathToFileURL } from 'node:url'
+import { SIDE_EFFECTS, type SideEffects } from '../../protocol/ecc/vocabulary.ts'
 import { RookeryError } from '../errors.ts'
 import type { JsonObject } from './todo.ts'
 
@@ -28,12 +29,8 @@ export interface HandlerResult {
  */
 export type AgentHandler = (task: HandlerTask, context: { signal: AbortSignal }) => Promise<HandlerResult | undefined>
 
-/**
- * G-72. What is not declared counts as `consequential` (G-19). A handler that declares `none` is called for up to 16 tasks side by side, every
- * other one for one task after another.
- */
-export const SIDE_EFFECTS = ['none', 'idempotent', 'reversible', 'consequential'] as const
-export type SideEffects = (typeof SIDE_EFFECTS)[number]
+/** A handler that declares `none` is called for up to 16 tasks side by side, every other one for one task after another. */
+export { SIDE_EFFECTS, type SideEffects } from '../../protocol/ecc/vocabulary.ts'
 
 export interface HandlerSkill {
   id: string

@@ -1,7 +1,8 @@
 import { toHex, utf8 } from '../../protocol/bytes.ts'
+import { canonicalJson } from '../../protocol/canonical-json.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { jsonCodec, type Store, type Table, type WriteOp } from '../store/store.ts'
-import { canonicalJson } from './canonical-json.ts'
+import { ENVELOPE_DEPTH_MAX, holdsHalfSurrogate, tooDeep } from './message.ts'
 import type { JsonObject, LateResult, Todo } from './todo.ts'
 
 /** Of one Todo; what comes after them is logged alone. */
@@ -22,12 +23,12 @@ export class LateResults {
     return (await this.#rows.get(id)) ?? []
   }
 
-  /** None at the bound, and none of who never held the Todo. */
+  /** None at the bound, none of who never held the Todo, and none that has no canonical text. */
   async put(todo: Todo, late: Pick<LateResult, 'atMs' | 'holder' | 'act'>, content: JsonObject): Promise<WriteOp[]> {
     const held = todo.trail?.some(({ kind, who }) => kind === 'claimed' && who === late.holder) === true
     const before = await this.of(todo.id)
-    if (!held || before.length >= LATE_RESULTS_MAX) return []
-    const text = canonicalJson(content)
+    if (!held || before.length >= LATE_RESULTS_MAX || tooDeep(content) || holdsHalfSurrogate(content)) return []
+    const text = canonicalJson(content, ENVELOPE_DEPTH_MAX)
     const digest = toHex(this.#crypto.sha256(utf8(text)))
     const whole = text.length <= LATE_CONTENT_CHARS_MAX ? { content } : {}
     return [this.#rows.put(todo.id, [...before, { ...late, digest, bytes: utf8(text).length, ...whole }])]

@@ -1,10 +1,11 @@
 import { toHex, utf8 } from '../../protocol/bytes.ts'
+import { canonicalJson } from '../../protocol/canonical-json.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import type { EidHex } from '../../protocol/identity/eid.ts'
 import type { Clock } from '../platform/clock.ts'
 import { jsonCodec, type Store, type Table, type WriteOp } from '../store/store.ts'
 import { CallerCounts } from './caller-counts.ts'
-import { canonicalJson } from './canonical-json.ts'
+import { ENVELOPE_DEPTH_MAX } from './message.ts'
 import type { Json, JsonObject, Todo } from './todo.ts'
 import { messageIdReused } from './todo-errors.ts'
 
@@ -73,7 +74,7 @@ export class MessageNames {
   of(input: { agent: EidHex; caller: string; message: JsonObject; dedupKey?: string | undefined }): MessageName {
     const { messageId, ...content } = input.message
     const dedupKey = keyOf(input, input.dedupKey ?? messageId)
-    return { dedupKey, row: this.#sha256(dedupKey), digest: this.#sha256(canonicalJson(content)) }
+    return { dedupKey, row: this.#sha256(dedupKey), digest: this.#sha256(canonicalJson(content, ENVELOPE_DEPTH_MAX)) }
   }
 
   /** @throws RookeryError `MESSAGE_ID_REUSED` where it came with another content */

@@ -1,7 +1,7 @@
 import { concat, equalsConstantTime, fromHex, toHex, utf8 } from '../../protocol/bytes.ts'
+import { canonicalJson } from '../../protocol/canonical-json.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { RookeryError } from '../errors.ts'
-import { canonicalJson } from './canonical-json.ts'
 import { slotsOf } from './slots.ts'
 import type { TodoFilter } from './todo.ts'
 

@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { main } from '../../src/cli/main.ts'
@@ -18,6 +18,22 @@ async function dataDir(): Promise<string> {
 
 const show = async (dir: string, ...argv: string[]) =>
   (await rookery('config', 'show', ...argv, '--data', dir, '--json')).json<Shown>().settings
+
+describe('rookery start --init', () => {
+  it('[F100] makes a key in an unused folder, never in one that lost its own', async () => {
+    const dir = join(tempDir(), 'new')
+    const first = await startNode(dir, '--init')
+    expect(await first.stop()).toBe(0)
+    const again = await startNode(dir, '--init')
+    expect(again.status.node.peer).toBe(first.status.node.peer)
+    expect(await again.stop()).toBe(0)
+    for (const name of readdirSync(dir)) if (name.startsWith('node.key') || name === 'node-key.json') rmSync(join(dir, name))
+    const files = readdirSync(dir)
+    const refused = await rookery('start', '--init', '--data', dir, '--json')
+    expect(refused.code).toBe(3)
+    expect(readdirSync(dir)).toEqual(files)
+  })
+})
 
 describe('rookery config', () => {
   it('shows every setting with its value and the line that set it', async () => {
