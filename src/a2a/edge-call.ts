@@ -1,8 +1,8 @@
 import type { Eid } from '../../protocol/identity/eid.ts'
+import type { VerifiedPrincipal } from '../grants/principal.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError } from './a2a-error.ts'
-import { principalOf } from './bearer.ts'
 import { Caller } from './caller.ts'
 import type { EdgeHost } from './edge-host.ts'
 import type { Exchange } from './http-exchange.ts'
@@ -14,7 +14,7 @@ import type { TaskStream } from './task-stream.ts'
 
 /** A checked call, to an agent of this node or to one behind a session. */
 export interface EdgeCall {
-  from: LocalAgent
+  principal: VerifiedPrincipal
   to: Eid
   /** undefined: of another node */
   agent: LocalAgent | undefined
@@ -44,37 +44,42 @@ export async function answerCall(host: EdgeHost, call: EdgeCall, exchange: Excha
 }
 
 async function resultOf(
-  { components }: EdgeHost,
-  { from, to, agent, params, admitted }: EdgeCall,
+  host: EdgeHost,
+  { principal, to, agent, params, admitted }: EdgeCall,
   method: Exclude<A2aMethod, StreamMethod>,
   { gone, parameters }: Exchange
 ): Promise<Json> {
-  if (agent !== undefined) return await callLocalAgent(components, { from, to: agent, method, params, door: 'a2a-http', admitted }, gone)
-  if (components.remote === undefined) throw new A2aError('AGENT_UNKNOWN', 'no such agent on this node')
-  return await components.remote.call(from, to, { method, params, parameters }, { signal: gone })
+  const { components } = host
+  if (agent !== undefined) {
+    return await callLocalAgent(components, { principal, to: agent, method, params, door: 'a2a-http', admitted }, gone)
+  }
+  const { remote, from } = host.remoteFor(principal)
+  return await remote.call(from, to, { method, params, parameters }, { signal: gone })
 }
 
 async function streamOf(
-  { components }: EdgeHost,
-  { from, to, agent, params, admitted }: EdgeCall,
+  host: EdgeHost,
+  { principal, to, agent, params, admitted }: EdgeCall,
   method: StreamMethod,
   exchange: Exchange
 ): Promise<TaskStream> {
+  const { components } = host
   const { gone, parameters } = exchange
   const lastEventId = exchange.header('last-event-id')
   if (agent !== undefined) {
-    return await streamLocalAgent(components, { from, to: agent, method, params, door: 'a2a-http', admitted, lastEventId }, gone)
+    const call = { principal, to: agent, method, params, door: 'a2a-http', admitted, lastEventId } as const
+    return await streamLocalAgent(components, call, gone)
   }
-  const { local, remote } = components
-  if (remote === undefined) throw new A2aError('AGENT_UNKNOWN', 'no such agent on this node')
-  if (local.streams === undefined) throw new A2aError('UNSUPPORTED_OPERATION', 'streaming is off on this node')
-  const place = local.streams.reserve(new Caller({ principal: principalOf(from), door: 'a2a-http', signal: gone }))
+  const { remote, from } = host.remoteFor(principal)
+  const { streams } = components.local
+  if (streams === undefined) throw new A2aError('UNSUPPORTED_OPERATION', 'streaming is off on this node')
+  const permit = streams.reserve(new Caller({ principal, door: 'a2a-http', signal: gone }))
   try {
     const stream = await remote.stream(from, to, { method, params, parameters }, { signal: gone, lastEventId })
-    exchange.res.once('close', () => place.release())
+    exchange.res.once('close', () => permit.release())
     return stream
   } catch (error) {
-    place.release()
+    permit.release()
     throw error
   }
 }

@@ -1,4 +1,5 @@
 import { OFFLINE_DELIVERY_EXTENSION_URI, type Refusal, refusalFormOf, refusalResponse } from '../../protocol/delivery/refusals.ts'
+import type { VerifiedPrincipal } from '../grants/principal.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 import { A2aError } from './a2a-error.ts'
@@ -33,11 +34,11 @@ class JsonRpcDoor {
     const host = this.#host
     let id: JsonRpcId = null
     try {
-      const from = host.authenticated(exchange)
+      const principal = host.authenticated(exchange)
       checkContentType(exchange, ['application/json'])
       const bytes = await readBody(exchange, host.settings.bodyBytesMax)
       await host.atWork(async () => {
-        await this.#answer(exchange, { from, bytes }, (known) => {
+        await this.#answer(exchange, { principal, bytes }, (known) => {
           id = known
         })
       })
@@ -50,7 +51,7 @@ class JsonRpcDoor {
 
   async #answer(
     exchange: Exchange,
-    { from, bytes }: { from: LocalAgent; bytes: Uint8Array },
+    { principal, bytes }: { principal: VerifiedPrincipal; bytes: Uint8Array },
     named: (id: JsonRpcId) => void
   ): Promise<void> {
     const host = this.#host
@@ -74,12 +75,12 @@ class JsonRpcDoor {
       const method = checkMethod(asked.method)
       checkParams(method, asked.params)
       checkTenant(asked.params)
-      const call: EdgeCall = { from, to: target, agent, method, params: asked.params }
+      const call: EdgeCall = { principal, to: target, agent, method, params: asked.params }
       if (agent !== undefined) call.admitted = () => this.#admitted(exchange, local.card(agent as LocalAgent))
       const result = await answerCall(host, call, exchange, streamForm(id))
       if (result !== undefined) exchange.sendJson(200, { jsonrpc: '2.0', id, result })
     } catch (err) {
-      const kept = sends ? await this.#keepOpaque(err, { agent, from, bytes }, exchange) : undefined
+      const kept = sends ? await this.#keepOpaque(err, { agent, principal, bytes }, exchange) : undefined
       if (kept !== undefined) this.#refuse(exchange, kept, id)
       else if (err instanceof DeliveryRefused) this.#refuse(exchange, err.refusal, id)
       else throw err
@@ -98,7 +99,7 @@ class JsonRpcDoor {
   /** What a caller that names no version posts to a sleeping agent is kept as it came where it cannot be read (od-010 and on of the draft's author). */
   async #keepOpaque(
     err: unknown,
-    { agent, from, bytes }: { agent: LocalAgent | undefined; from: LocalAgent; bytes: Uint8Array },
+    { agent, principal, bytes }: { agent: LocalAgent | undefined; principal: VerifiedPrincipal; bytes: Uint8Array },
     exchange: Exchange
   ): Promise<Refusal | undefined> {
     const { keepOpaque, local } = this.#host.components
@@ -106,7 +107,8 @@ class JsonRpcDoor {
     if (exchange.header('a2a-version') !== undefined || bytes.length === 0) return undefined
     const reachability = local.reachability(agent)
     if (reachability.state !== 'asleep' || !reachability.queues) return undefined
-    return await keepOpaque({ from, to: agent, body: bytes, retryAfterSec: reachability.retryAfterSec })
+    local.authorize(agent, { principal, method: 'SendMessage', params: {} })
+    return await keepOpaque({ principal, to: agent, body: bytes, retryAfterSec: reachability.retryAfterSec })
   }
 
   #refuse(exchange: Exchange, refusal: Refusal, id: JsonRpcId): void {

@@ -1,6 +1,6 @@
+import type { VerifiedPrincipal } from '../grants/principal.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
-import { principalOf } from './bearer.ts'
 import { Caller } from './caller.ts'
 import type { KeepAsleep } from './keep-asleep.ts'
 import type { LocalA2a } from './local-a2a.ts'
@@ -8,7 +8,7 @@ import type { A2aMethod, StreamMethod } from './params.ts'
 import type { TaskStream } from './task-stream.ts'
 
 export interface LocalCall<M extends A2aMethod> {
-  from: LocalAgent
+  principal: VerifiedPrincipal
   to: LocalAgent
   method: M
   params: JsonObject
@@ -19,7 +19,7 @@ export interface LocalCall<M extends A2aMethod> {
 }
 
 /**
- * One checked call of one of our agents to another: handled, kept while that one sleeps, or refused. What every door of this node without a
+ * One checked call of a verified principal to one of our agents: handled, kept while that one sleeps, or refused. What every door of this node without a
  * carrier of its own goes through.
  * @returns the result in ProtoJSON
  * @throws DeliveryRefused, A2aError; or the signal's reason
@@ -43,11 +43,10 @@ export async function streamLocalAgent(
 
 async function admitted(
   { local, keep }: { local: LocalA2a; keep: KeepAsleep },
-  { from, to, method, params, door, lastEventId, admitted }: LocalCall<A2aMethod>,
+  { principal, to, method, params, door, lastEventId, admitted }: LocalCall<A2aMethod>,
   signal: AbortSignal
 ): Promise<Caller> {
-  const principal = principalOf(from)
-  const wait = await local.admit(to, { principal, method, params }, ({ retryAfterSec }) => keep({ from, to, params, retryAfterSec }))
+  const how = await local.admit(to, { principal, method, params }, ({ retryAfterSec }) => keep({ principal, to, params, retryAfterSec }))
   admitted?.()
-  return new Caller({ principal, door, wait, signal, lastEventId })
+  return new Caller({ principal, door, signal, lastEventId, ...how })
 }

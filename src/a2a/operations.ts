@@ -2,7 +2,7 @@ import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import { stateClass } from '../tasks/states.ts'
 import type { Json, JsonObject, Todo, Todos } from '../tasks/todo.ts'
-import { A2aError, invalidParams, taskNotFound, toA2aError } from './a2a-error.ts'
+import { A2aError, grantEnded, invalidParams, taskNotFound, toA2aError } from './a2a-error.ts'
 import type { Caller } from './caller.ts'
 import { isObject } from './json-rpc.ts'
 import { listTasks } from './list-tasks.ts'
@@ -41,7 +41,9 @@ export class Operations {
   /** @returns the result as JSON-RPC carries it @throws A2aError */
   async answer(method: Exclude<A2aMethod, StreamMethod>, params: JsonObject, caller: Caller): Promise<Json> {
     try {
-      return await this.#answer(method, params, caller)
+      const answer = await this.#answer(method, params, caller)
+      if (caller.principal.grant?.ended.aborted === true) throw grantEnded()
+      return answer
     } catch (error) {
       throw toA2aError(error)
     }
@@ -131,13 +133,14 @@ export class Operations {
     const config = configOf(params)
     const push = isObject(config) ? this.#push() : undefined
     if (isObject(config) && push !== undefined) await push.check(config)
-    const { todo } = await todos.create({
+    const { todo, created } = await todos.create({
       agent: homeOf(agent),
       caller: caller.principal,
       message: params.message as JsonObject,
       door: caller.door,
       alongside: caller.alongside()
     })
+    if (!created) caller.repeated()
     if (isObject(config) && push !== undefined) await push.set(todo, { ...config, taskId: todo.id })
     caller.onDurable()
     return todo

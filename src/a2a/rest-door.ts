@@ -1,5 +1,5 @@
 import { OFFLINE_DELIVERY_EXTENSION_URI, refusalRestResponse } from '../../protocol/delivery/refusals.ts'
-import type { LocalAgent } from '../identity/agent.ts'
+import type { VerifiedPrincipal } from '../grants/principal.ts'
 import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 import { A2aError } from './a2a-error.ts'
@@ -52,9 +52,9 @@ export function restRoutes(host: EdgeHost): Route[] {
 async function answer(host: EdgeHost, operation: { method: A2aMethod; source: Source }, exchange: Exchange): Promise<void> {
   const { method, source } = operation
   try {
-    const from = host.authenticated(exchange)
+    const principal = host.authenticated(exchange)
     const members = source === 'query' ? fromQuery(exchange.query) : await fromBody(host, source, exchange)
-    await host.atWork(() => call(host, { from, method, params: merged(members, exchange.params) }, exchange))
+    await host.atWork(() => call(host, { principal, method, params: merged(members, exchange.params) }, exchange))
   } catch (err) {
     if (!(err instanceof DeliveryRefused)) return sendRestError(exchange, host.logged(err))
     const extension = exchange.parameters.extensions.includes(OFFLINE_DELIVERY_EXTENSION_URI) ? 'asked' : 'none'
@@ -65,7 +65,7 @@ async function answer(host: EdgeHost, operation: { method: A2aMethod; source: So
 
 async function call(
   host: EdgeHost,
-  { from, method, params }: { from: LocalAgent; method: A2aMethod; params: JsonObject },
+  { principal, method, params }: { principal: VerifiedPrincipal; method: A2aMethod; params: JsonObject },
   exchange: Exchange
 ): Promise<void> {
   if (tooDeep(params)) throw new A2aError('INVALID_REQUEST', `the request nests deeper than ${JSON_DEPTH_MAX}`)
@@ -73,7 +73,7 @@ async function call(
   checkParams(method, params)
   checkTenant(params)
   const to = host.targetOf(exchange)
-  const result = await answerCall(host, { from, to, agent: host.agentAt(to), method, params }, exchange, FORM)
+  const result = await answerCall(host, { principal, to, agent: host.agentAt(to), method, params }, exchange, FORM)
   if (result === undefined) return
   const status = STATUS[method] ?? 200
   if (status === 204) exchange.res.writeHead(204).end()

@@ -92,7 +92,8 @@ export class TaskStreams {
   /** @throws A2aError `RATE_LIMITED`, before anything is written */
   reserve(caller: Caller): StreamPermit {
     const { perCallerMax, nodeMax } = this.#settings
-    const who = caller.principal.id
+    // a caller may hold several vended endpoints, each with its own bound (TD-31)
+    const who = caller.principal.grant?.id ?? caller.principal.id
     if (this.#stopped) throw stopping()
     if (this.#perCaller.of(who) >= perCallerMax) throw streamLimit('caller', perCallerMax)
     if (this.#perCaller.all >= nodeMax) throw streamLimit('node', nodeMax)

@@ -90,6 +90,7 @@ describe('agent card', () => {
     const [, , pss] = card().supportedInterfaces as JsonObject[]
     expect(withRpcUrl(card(), 'http://mine').supportedInterfaces).toEqual([
       { url: 'http://mine', protocolBinding: 'JSONRPC', protocolVersion: '1.0' },
+      { url: 'http://mine', protocolBinding: 'HTTP+JSON', protocolVersion: '1.0' },
       pss
     ])
   })
