@@ -8,8 +8,10 @@ import { createRemoteAgents } from './a2a/remote.ts'
 import { sealForWish } from './a2a/sealed-wish.ts'
 import { sendByMailbox } from './a2a/send-by-mailbox.ts'
 import { type SendOutcome, sendMessage } from './a2a/send-message.ts'
+import { TaskStreams } from './a2a/task-streams.ts'
 import { AgentPublishing } from './agent-publishing.ts'
 import { AgentRotations, type RotationReport } from './agent-rotations.ts'
+import { type BackupReport, backUp } from './backup/backup.ts'
 import type { Config } from './config/schema.ts'
 import { currentPolicy } from './delivery/approval-policy.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from './delivery/asleep-queue.ts'
@@ -100,6 +102,7 @@ export class RookeryNode {
   /** where the operator's server listens, once the daemon opened it */
   opsUrl: string | undefined
   readonly #parts: NodeParts
+  readonly #streams: TaskStreams | undefined
   readonly #local: LocalA2a
   readonly #remote: RemoteAgents
   readonly #drain: Drain
@@ -162,17 +165,20 @@ export class RookeryNode {
       perSecMax: config.delivery.drainPerSec
     })
     this.attachments = new Attachments(parts, (home, now) => this.#attached(home, now))
+    this.#streams = config.streams.enabled ? new TaskStreams({ todos, clock }, config.streams) : undefined
     this.#local = new LocalA2a({
       todos,
       access: parts.access,
       clock,
       reachability: (agent) => this.reachability(agent),
       card: (agent) => this.card(agent),
-      blockingWaitMs: config.tasks.waitMaxMs
+      blockingWaitMs: config.tasks.waitMaxMs,
+      ...(this.#streams === undefined ? {} : { streams: this.#streams })
     })
     const remote = createRemoteAgents({ locators, sessions, outgoing, crypto, clock, logger: logger.child('a2a') })
     this.#remote = {
       call: (from, to, ...rest) => remote.call(from, this.newestEid(to), ...rest),
+      stream: (from, to, ...rest) => remote.stream(from, this.newestEid(to), ...rest),
       card: (from, to, ...rest) => remote.card(from, this.newestEid(to), ...rest)
     }
     this.mail = new NodeMail({
@@ -190,6 +196,7 @@ export class RookeryNode {
   async begin(): Promise<void> {
     const { agents, closing } = this.#parts
     closing.push('handlers', 1_000, () => this.#runners.stop())
+    closing.push('streams', 100, () => this.#streams?.stop())
     closing.push('timers', 100, () => {
       this.#cancelMaintenance()
       this.#schedule.stop()
@@ -278,6 +285,7 @@ export class RookeryNode {
       skills: this.#runners.skills(agent),
       version,
       rpcUrl: rpcUrlOf(this.#edge?.publicUrl ?? 'http://127.0.0.1', agent.did),
+      streaming: this.#streams !== undefined,
       bounds: keepsMessages(agent.reachability) ? this.queueBounds : undefined,
       extensions: this.#parts.contracts.extension(homeOf(agent))
     })
@@ -294,6 +302,14 @@ export class RookeryNode {
 
   queueUsage(agent: LocalAgent): Promise<QueueUsage> {
     return this.queue.usage(homeOf(agent))
+  }
+
+  /** Everything that this node cannot get back from others, as of one moment, into one file. @throws RookeryError as {@link backUp} */
+  backUp(input: { file: string; passphrase: string | undefined }, options: PublishOptions = {}): Promise<BackupReport> {
+    const { dataDir } = this.config
+    if (dataDir === undefined)
+      throw new RookeryError('BACKUP_FAILED', 'this node keeps nothing on disk', { kind: 'config', field: 'dataDir' })
+    return backUp({ store: this.#parts.store, peer: this.peer, nowMs: this.clock.nowMs() }, { ...input, dataDir }, options)
   }
 
   /** The agent's own A2A endpoint on loopback. */

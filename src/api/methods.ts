@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { MODE_WORDS, modeOf, type ReachabilityMode, type WakeWindow } from '../../protocol/delivery/modes.ts'
 import { NAME_CHARS_MAX } from '../../protocol/discovery/names.ts'
 import { POINT_ACCESS } from '../../protocol/discovery/point-messages.ts'
+import type { BackupReport } from '../backup/backup.ts'
 import { contractNeeds } from '../config/contract.ts'
 import type { Reloaded } from '../config/reload.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from '../delivery/asleep-queue.ts'
@@ -114,6 +115,7 @@ export const CONTROL_PARAMS = {
   status: z.strictObject({}),
   'doctor.network': z.strictObject({}),
   'config.reload': z.strictObject({}),
+  backup: z.strictObject({ file: z.string().min(1).max(4_096), passphrase: z.string().min(8).max(4_096).optional() }),
   stop: z.strictObject({}),
   'agent.add': z.strictObject({
     name: agentName,
@@ -223,7 +225,8 @@ export const CONTROL_PARAMS = {
       .regex(/^[\w-]{43}$/, 'must be what point.grant gave')
       .optional()
   }),
-  resolve: z.strictObject({ did }),
+  /** `fresh`: ask the network, also where an answer is remembered */
+  resolve: z.strictObject({ did, fresh: z.boolean().optional() }),
   /** `contract`: ask for one that grants at least this; without members any will do. `exclusive`: ask for an ESE pair that no other session shares */
   'session.open': z.strictObject({ agent: agentRef, did, contract: contractNeeds.optional(), exclusive: z.boolean().optional() }),
   'session.list': z.strictObject({}),
@@ -421,6 +424,7 @@ export interface QueueEntry {
 export interface ControlResults extends StateResults, GroupResults, OutboxResults, GrantResults {
   status: NodeStatus
   'doctor.network': NetworkReport
+  backup: BackupReport
   'config.reload': Reloaded & { warnings: string[] }
   /** answered before the node stops */
   stop: { stopping: true }

@@ -203,6 +203,12 @@ export class Store {
     return this.#sublevel(name)
   }
 
+  /** All rows of all tables as they stand at one moment, whatever is written meanwhile; keys hold the name of the table. */
+  async *dump(): AsyncGenerator<[key: string, value: Uint8Array]> {
+    await this.#reopening
+    yield* this.#level.iterator({ keyEncoding: 'utf8', valueEncoding: 'view' }) as AsyncIterable<[string, Uint8Array]>
+  }
+
   #sublevel(name: string): Sublevel {
     let sub = this.#tables.get(name)
     if (sub === undefined) {
