@@ -36,6 +36,7 @@ export async function openNodeEdge(
         host: http.host,
         port,
         bodyBytesMax: http.bodyBytesMax,
+        legacy: http.legacy ? 'on' : 'off',
         ...(http.publicUrl === undefined ? {} : { publicUrl: http.publicUrl })
       }
     )

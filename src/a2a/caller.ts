@@ -1,7 +1,6 @@
 import type { VerifiedPrincipal } from '../grants/principal.ts'
 import type { WriteOp } from '../store/store.ts'
 import type { Todo } from '../tasks/todo.ts'
-import type { A2aError } from './a2a-error.ts'
 
 /** One call in the name of a verified principal. */
 export class Caller {
@@ -19,8 +18,6 @@ export class Caller {
   readonly repeated: () => void
   /** the last event of a task that the caller has of an earlier stream, as the stream numbered it */
   readonly lastEventId: string | undefined
-  /** why a call of 0.3 was refused: the SDK keeps neither our codes nor our details */
-  refused: A2aError | undefined
 
   constructor(init: {
     principal: VerifiedPrincipal
@@ -41,14 +38,5 @@ export class Caller {
     this.wait = init.wait ?? 'settled'
     this.repeated = init.repeated ?? (() => undefined)
     this.lastEventId = init.lastEventId
-  }
-
-  /** What the SDK asks of a user. */
-  get isAuthenticated(): boolean {
-    return true
-  }
-
-  get userName(): string {
-    return this.principal.id
   }
 }

@@ -1,3 +1,4 @@
+import type { LocalAgent } from '../identity/agent.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 import { A2aError } from './a2a-error.ts'
 import { CARD_MAX_AGE_SEC, cardText, rpcUrlOf, withRpcUrl } from './agent-card.ts'
@@ -5,6 +6,8 @@ import { isBearer } from './bearer.ts'
 import type { EdgeHost } from './edge-host.ts'
 import type { Route } from './edge-routes.ts'
 import type { Exchange } from './http-exchange.ts'
+import { legacyCard } from './legacy-door.ts'
+import { isLegacy } from './service-parameters.ts'
 import { etagOf, SignedCards } from './signed-cards.ts'
 
 /** Agent cards, for anyone: of our agents, and of others through their nodes. */
@@ -14,15 +17,24 @@ export function cardRoutes(host: EdgeHost): Route[] {
 }
 
 async function sendCard(host: EdgeHost, signed: SignedCards, exchange: Exchange): Promise<void> {
-  const { local } = host.components
   const target = host.targetOf(exchange)
   const agent = host.agentAt(target)
-  const { text, etag } = agent === undefined ? await foreignText(host, exchange) : signed.of(agent, local.card(agent))
+  const { text, etag } = agent === undefined ? await foreignText(host, exchange) : ownText(host, signed, agent, exchange)
+  if (host.settings.legacy === 'on') exchange.setHeader('Vary', 'A2A-Version')
   exchange.setHeader('ETag', etag)
   exchange.setHeader('Cache-Control', `max-age=${CARD_MAX_AGE_SEC}`)
   const known = (exchange.header('if-none-match') ?? '').split(',').map((one) => one.trim().replace(/^W\//, ''))
   if (known.includes(etag) || known.includes('*')) exchange.res.writeHead(304).end()
   else exchange.sendText(200, text)
+}
+
+/** A client of 0.3, which names no version, gets the card in its own form where such clients are answered. */
+function ownText(host: EdgeHost, signed: SignedCards, agent: LocalAgent, { parameters }: Exchange): { text: string; etag: string } {
+  const { local, crypto } = host.components
+  const card = local.card(agent)
+  if (host.settings.legacy !== 'on' || !isLegacy(parameters)) return signed.of(agent, card)
+  const text = JSON.stringify(legacyCard(card, rpcUrlOf(host.publicUrl, agent.did)))
+  return { text, etag: etagOf(crypto, text) }
 }
 
 async function foreignText(host: EdgeHost, exchange: Exchange): Promise<{ text: string; etag: string }> {

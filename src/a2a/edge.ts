@@ -82,6 +82,8 @@ export interface A2aEdgeSettings {
   bodyBytesMax: number
   /** requests at work at a time; above it 429 */
   requestsMax: number
+  /** whether callers of A2A 0.3 are answered, JSON-RPC alone; default: off */
+  legacy?: 'on' | 'off'
 }
 
 export const A2A_EDGE_DEFAULTS: A2aEdgeSettings = { host: '127.0.0.1', port: 0, bodyBytesMax: 2 * 1_048_576, requestsMax: 256 }

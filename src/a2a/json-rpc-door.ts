@@ -9,7 +9,8 @@ import type { Route } from './edge-routes.ts'
 import { sendError } from './http-errors.ts'
 import type { Exchange } from './http-exchange.ts'
 import { checkContentType, readBody } from './http-guards.ts'
-import { checkEnvelope, errorResponse, idOf, isObject, type JsonRpcId, parseJson } from './json-rpc.ts'
+import { checkEnvelope, errorResponse, idOf, isObject, type JsonRpcId, type JsonRpcRequest, parseJson } from './json-rpc.ts'
+import { answerLegacy, legacyError } from './legacy-door.ts'
 import { isLegacySend, legacyRequest } from './legacy-request.ts'
 import { DeliveryRefused, isSend } from './local-a2a.ts'
 import { checkMethod, checkParams, checkTenant } from './params.ts'
@@ -70,6 +71,10 @@ class JsonRpcDoor {
       sends = isSend(envelope.method) || isLegacySend(envelope.method)
       // An older caller is understood only where an asleep agent is refused (G-03).
       const asleep = agent !== undefined && local.reachability(agent).state === 'asleep'
+      if (agent !== undefined && !(asleep && sends) && isLegacy(parameters) && host.settings.legacy === 'on') {
+        await this.#legacy(agent, principal, envelope, exchange)
+        return
+      }
       const asked = asleep && isLegacy(parameters) ? legacyRequest(envelope) : envelope
       if (!(asleep && isLegacy(parameters) && isSend(asked.method))) checkVersion(parameters)
       const method = checkMethod(asked.method)
@@ -84,6 +89,17 @@ class JsonRpcDoor {
       if (kept !== undefined) this.#refuse(exchange, kept, id)
       else if (err instanceof DeliveryRefused) this.#refuse(exchange, err.refusal, id)
       else throw err
+    }
+  }
+
+  /** Its errors have the form that such a caller reads. */
+  async #legacy(agent: LocalAgent, principal: VerifiedPrincipal, request: JsonRpcRequest, exchange: Exchange): Promise<void> {
+    try {
+      await answerLegacy(this.#host, { agent, principal, request }, exchange)
+    } catch (err) {
+      if (err instanceof DeliveryRefused) throw err
+      const error = this.#host.logged(err)
+      if (!exchange.isAnswered) exchange.sendJson(error.status, legacyError(request.id, error))
     }
   }
 

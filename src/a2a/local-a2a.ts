@@ -1,4 +1,3 @@
-import type { A2ARequestHandler } from '@a2a-js/sdk/server'
 import type { Reachability } from '../../protocol/delivery/reachability.ts'
 import type { Refusal } from '../../protocol/delivery/refusals.ts'
 import { type Access, makesTask, verbsOf } from '../grants/access.ts'
@@ -12,7 +11,6 @@ import { isObject } from './json-rpc.ts'
 import { BLOCKING_WAIT_DEFAULT_MS, configOf, noPush, Operations } from './operations.ts'
 import { type A2aMethod, isStream, type StreamMethod } from './params.ts'
 import type { PushConfigs } from './push-configs.ts'
-import { createRequestHandler } from './request-handler.ts'
 import type { TaskStream } from './task-stream.ts'
 import type { TaskStreams } from './task-streams.ts'
 
@@ -63,7 +61,6 @@ export function isSend(method: string): boolean {
 export class LocalA2a {
   readonly #options: LocalA2aOptions
   readonly #operations = new WeakMap<LocalAgent, Operations>()
-  readonly #handlers = new WeakMap<LocalAgent, A2ARequestHandler>()
 
   constructor(options: LocalA2aOptions) {
     this.#options = options
@@ -161,16 +158,6 @@ export class LocalA2a {
       call()
     }
     if (hasEnded(await todos.get(id))) done()
-  }
-
-  /** The same operations behind the SDK's interface, for its readers of older versions. */
-  handler(agent: LocalAgent): A2ARequestHandler {
-    let handler = this.#handlers.get(agent)
-    if (handler === undefined) {
-      handler = createRequestHandler(this.#of(agent), () => this.#options.card(agent))
-      this.#handlers.set(agent, handler)
-    }
-    return handler
   }
 
   #of(agent: LocalAgent): Operations {

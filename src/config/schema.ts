@@ -147,7 +147,9 @@ export const configSchema = z.strictObject({
         .int()
         .min(1_024)
         .max(64 * 1_048_576)
-        .default(1_048_576)
+        .default(1_048_576),
+      /** answer callers of A2A 0.3 too, over JSON-RPC */
+      legacy: z.boolean().default(false)
     })
     .prefault({}),
   /** streams of tasks (A2A's SendStreamingMessage and SubscribeToTask), over every binding */

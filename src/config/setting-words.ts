@@ -27,6 +27,7 @@ export const SETTING_WORDS: { readonly [name: string]: string } = {
   'http.port': 'port of the HTTP server; by default 4710 or the next free one, 0 takes any',
   'http.publicUrl': 'what agent cards tell as their address, where a proxy stands in front',
   'http.bodyBytesMax': 'largest request body; above it 413',
+  'http.legacy': 'answer callers of A2A 0.3 too, over JSON-RPC',
   'streams.enabled': 'serve streams of tasks (SendStreamingMessage, SubscribeToTask); the agent cards say which',
   'streams.perCallerMax': 'streams that one caller may have open; above it 429',
   'streams.nodeMax': 'streams that all callers together may have open; above it 429',
