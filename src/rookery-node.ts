@@ -40,6 +40,7 @@ import type { Random } from './platform/random.ts'
 import { unknownPoint } from './points/own-points.ts'
 import { readPoint } from './points/point-channel.ts'
 import type { Points } from './points/points.ts'
+import type { NodePush } from './push/node-push.ts'
 import type { RunningSessionManager } from './sessions/create-session-manager.ts'
 import type { Session, SessionOpenOptions } from './sessions/session.ts'
 import type { Registry } from './spaces/registry.ts'
@@ -87,6 +88,8 @@ export class RookeryNode {
   readonly sendBuckets: SendBuckets
   /** who may do what with our agents: the one check of every door */
   readonly access: Access
+  /** webhooks of callers; undefined where they are off */
+  readonly push: NodePush | undefined
   readonly todos: LevelTodos
   readonly queue: LevelAsleepQueue
   readonly logger: Logger
@@ -134,6 +137,7 @@ export class RookeryNode {
     this.grants = parts.grants
     this.sendBuckets = parts.buckets
     this.access = parts.access
+    this.push = parts.push
     this.todos = todos
     this.queue = queue
     this.logger = logger.child('node')
@@ -217,6 +221,7 @@ export class RookeryNode {
       if (this.reachability(agent).state === 'accepts') void this.#drainQuietly(agent)
     }
     this.mail.begin()
+    this.push?.start()
     this.#maintain()
   }
 
