@@ -149,7 +149,8 @@ export class NodePush {
     await this.#sender.retry(row)
   }
 
-  counts(): PushCounts & { configs: number } {
+  /** `calling`: receivers that are called just now */
+  counts(): PushCounts & { configs: number; calling: number } {
     return { ...this.#sender.counts(), configs: this.#rows.size }
   }
 

@@ -96,8 +96,8 @@ export class PushSender {
     await Promise.all(this.#working)
   }
 
-  counts(): PushCounts {
-    return { ...this.#counts }
+  counts(): PushCounts & { calling: number } {
+    return { ...this.#counts, calling: this.#calls }
   }
 
   /** Something may be owed to it now. */
