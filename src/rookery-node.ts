@@ -18,6 +18,7 @@ import type { LevelAsleepQueue } from './delivery/level-asleep-queue.ts'
 import { WakeSchedule } from './delivery/wake-schedule.ts'
 import type { DiscoverQuery, Discovery } from './discovery/create-discovery.ts'
 import type { DiscoverOptions, FoundAnonymously } from './discovery/discover.ts'
+import { checkSideEffects } from './ecc/node-contracts.ts'
 import { RookeryError } from './errors.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
 import type { Access } from './grants/access.ts'
@@ -47,7 +48,7 @@ import type { Registry } from './spaces/registry.ts'
 import type { Locators, PublishOptions, Spaces } from './spaces/spaces.ts'
 import type { StoreState } from './store/store.ts'
 import { AgentRunners, handlerModule, moduleOf } from './tasks/agent-runners.ts'
-import type { AgentHandler, HandlerSkill, SideEffects } from './tasks/handler.ts'
+import type { AgentHandler, HandlerModule, HandlerSkill, SideEffects } from './tasks/handler.ts'
 import type { LevelTodos } from './tasks/level-todos.ts'
 import type { Json, JsonObject } from './tasks/todo.ts'
 import { version } from './version.ts'
@@ -211,7 +212,7 @@ export class RookeryNode {
       this.#rotations.goOn(agent)
       try {
         const module = await handlerModule(agent.handler)
-        if (module !== undefined) await this.#runners.run(agent, module)
+        if (module !== undefined) await this.#run(agent, module)
       } catch (error) {
         this.logger.error({ agent: agent.name, err: error }, 'the handler of an agent cannot be loaded; its work waits')
         this.#handlerFaults.set(agent.eidHex, error instanceof RookeryError ? error : handlerFault(error))
@@ -277,7 +278,8 @@ export class RookeryNode {
       skills: this.#runners.skills(agent),
       version,
       rpcUrl: rpcUrlOf(this.#edge?.publicUrl ?? 'http://127.0.0.1', agent.did),
-      bounds: keepsMessages(agent.reachability) ? this.queueBounds : undefined
+      bounds: keepsMessages(agent.reachability) ? this.queueBounds : undefined,
+      extensions: this.#parts.contracts.extension(homeOf(agent))
     })
   }
 
@@ -303,7 +305,7 @@ export class RookeryNode {
   async addAgent(input: AgentAdd, options: PublishOptions = {}): Promise<HostedAgent> {
     const module = await handlerModule(input.handler ?? this.config.agents.handler)
     const agent = await this.agents.add(input)
-    if (module !== undefined) await this.#runners.run(agent, module)
+    if (module !== undefined) await this.#run(agent, module)
     this.#schedule.follow(agent)
     await this.#publishing.publish(agent, options)
     return agent
@@ -319,9 +321,15 @@ export class RookeryNode {
     options: { sideEffects?: SideEffects; skills?: HandlerSkill[] } = {}
   ): Promise<void> {
     const hosted = typeof agent === 'string' ? this.agents.get(agent) : agent
-    await this.#runners.run(hosted, moduleOf(handler, options))
+    await this.#run(hosted, moduleOf(handler, options))
     this.#handlerFaults.delete(hosted.eidHex)
     if (this.reachability(hosted).state === 'accepts') await this.#drainQuietly(hosted)
+  }
+
+  /** @throws RookeryError `CONTRACT_UNDERSTATES` */
+  async #run(agent: LocalAgent, module: HandlerModule): Promise<void> {
+    checkSideEffects(this.config, agent, module.sideEffects)
+    await this.#runners.run(agent, module)
   }
 
   /**
