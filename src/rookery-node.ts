@@ -177,6 +177,7 @@ export class RookeryNode {
       reachability: (agent) => this.reachability(agent),
       card: (agent) => this.card(agent),
       blockingWaitMs: config.tasks.waitMaxMs,
+      ...(parts.push === undefined ? {} : { push: parts.push }),
       ...(this.#streams === undefined ? {} : { streams: this.#streams })
     })
     const remote = createRemoteAgents({ locators, sessions, outgoing, crypto, clock, logger: logger.child('a2a') })
@@ -287,6 +288,7 @@ export class RookeryNode {
   card(agent: LocalAgent): JsonObject {
     return agentCard({
       agent,
+      pushNotifications: this.push !== undefined,
       skills: this.#runners.skills(agent),
       version,
       rpcUrl: rpcUrlOf(this.#edge?.publicUrl ?? 'http://127.0.0.1', agent.did),

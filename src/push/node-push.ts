@@ -1,5 +1,7 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { EidHex } from '../../protocol/identity/eid.ts'
-import { A2aError, invalidParams } from '../a2a/a2a-error.ts'
+import { invalidParams } from '../a2a/a2a-error.ts'
+import type { PushConfigs } from '../a2a/push-configs.ts'
 import { RookeryError } from '../errors.ts'
 import type { Grants } from '../grants/grants.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -37,7 +39,7 @@ export interface NodePushComponents {
  * Push notifications of a node: the configurations of its callers' tasks, and the sender behind them. Whether a caller may see a task is checked by who
  * calls this.
  */
-export class NodePush {
+export class NodePush implements PushConfigs {
   readonly #c: NodePushComponents
   readonly #rows: PushRows
   readonly #sender: PushSender
@@ -85,6 +87,9 @@ export class NodePush {
    */
   async set(todo: Todo, config: JsonObject): Promise<JsonObject> {
     const { id, ...read } = await this.#read(config)
+    // A send that is repeated brings its configuration along again.
+    const same = id === undefined ? this.#rows.ofTask(todo.id).find((row) => isDeepStrictEqual(targetOf(row), targetOf(read))) : undefined
+    if (same !== undefined) return shown(same)
     const nowMs = this.#c.clock.nowMs()
     try {
       const row = await this.#rows.put({
@@ -193,12 +198,11 @@ function text(value: Json | undefined): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
+function targetOf({ url, token, authentication }: Pick<PushRow, 'url' | 'token' | 'authentication'>): object {
+  return { url, token, authentication }
+}
+
 /** Secrets stay here: their owner has them. */
 function shown({ id, taskId, url, authentication }: PushRow): JsonObject {
   return { id, taskId, url, ...(authentication === undefined ? {} : { authentication: { scheme: authentication.scheme } }) }
-}
-
-/** No agent of this node calls webhooks. */
-export function pushOff(): A2aError {
-  return new A2aError('PUSH_NOTIFICATION_NOT_SUPPORTED', 'this agent sends no push notifications')
 }
