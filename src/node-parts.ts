@@ -24,6 +24,7 @@ import type { Logger } from './platform/logger.ts'
 import type { Random } from './platform/random.ts'
 import type { NodePoints } from './points/create-points.ts'
 import type { RunningSessionManager } from './sessions/create-session-manager.ts'
+import type { MailRecords } from './spaces/mail-records.ts'
 import type { Registry } from './spaces/registry.ts'
 import type { Locators, Spaces } from './spaces/spaces.ts'
 import type { Store } from './store/store.ts'
@@ -46,6 +47,7 @@ export interface NodeParts extends Base {
   host: Host
   registry: Registry
   locators: Locators
+  mailRecords: MailRecords
   spaces: Spaces
   sessions: RunningSessionManager
   groups: Groups

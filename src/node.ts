@@ -53,6 +53,7 @@ import { type Base, RookeryNode } from './rookery-node.ts'
 import { createSessionManager, type SessionManagerComponents, type SessionManagerInit } from './sessions/create-session-manager.ts'
 import { createLocators } from './spaces/create-locators.ts'
 import { createSpaces } from './spaces/create-spaces.ts'
+import { MailRecords } from './spaces/mail-records.ts'
 import { recordRules } from './spaces/record-rules.ts'
 import { createRegistry } from './spaces/registry.ts'
 import { ESE_KEYS_FILE, type KeySlots, memoryKeySlots, openKeySlots } from './state/key-slots.ts'
@@ -167,7 +168,12 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
       ? undefined
       : await KeeperStore.open(
           { ...components, clockGuard },
-          { bounds: config.keeper, homeOf: rootOf, mayKeepFor: mayKeepFor(config.keeper.for, rootOf) }
+          {
+            bounds: config.keeper,
+            homeOf: rootOf,
+            mayKeepFor: mayKeepFor(config.keeper.for, rootOf),
+            onMail: (home, record) => mailRecords.keepAlive(home, record)
+          }
         )
   const contracts = nodeContracts({ ...base, config, agents })
   const { interruptMs, attemptsMax, retryFirstMs, retryLastMs } = config.tasks
@@ -202,11 +208,20 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     const now = newest(of)
     return equals(now, of) ? undefined : now
   }
-  const locators = await createLocators(
-    { ...components, host, agents: own, evidence, successor, keepers: () => config.keepers.map((did) => eidFromDid(did)) },
-    { network: config.network }
-  )
+  const keepers = () => config.keepers.map((did) => eidFromDid(did))
+  const locators = await createLocators({ ...components, host, agents: own, evidence, successor, keepers }, { network: config.network })
   closing.push('locators', 500, () => locators.stop({ withdraw: 'no' }))
+  const isLinkOnly = (agent: LocalAgent) => config.localPoints.agents.includes(agent.name)
+  const mailRecords = await MailRecords.open({
+    ...components,
+    host,
+    locators,
+    agents: own,
+    keepers,
+    isPublic: (agent) => !isLinkOnly(agent),
+    evidence
+  })
+  closing.push('mail records', 500, () => mailRecords.stop())
   const spaces = await createSpaces({ ...components, host, registry, agents: own }, { network: config.network })
   closing.push('spaces', 1_500, () => spaces.stop({ withdraw: overrides.records === 'leave' ? 'no' : 'yes' }))
   const locate: SessionManagerComponents['locate'] = async (eid, options) => (await locators.resolve(eid, options)).address
@@ -241,7 +256,6 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     open: async (from, to, options) => await node.openSession(agents.get(from.name), to, options)
   })
   closing.push('points', 250, () => points.stop())
-  const isLinkOnly = (agent: LocalAgent) => config.localPoints.agents.includes(agent.name)
   keepOnLink(isLinkOnly, { locators, spaces, points })
   const localPoints = config.localPoints.enabled
     ? await LocalPoints.open({
@@ -285,6 +299,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     host,
     registry,
     locators,
+    mailRecords,
     spaces,
     sessions,
     groups,

@@ -4,6 +4,7 @@ import { version } from '../version.ts'
 import { registerAgent } from './commands/agent.ts'
 import { registerApprove } from './commands/approve.ts'
 import { registerAttach } from './commands/attach.ts'
+import { registerBackup } from './commands/backup.ts'
 import { registerConfig } from './commands/config.ts'
 import { registerDemo } from './commands/demo.ts'
 import { registerDiscover } from './commands/discover.ts'
@@ -131,6 +132,7 @@ Example:
     registerQueue,
     registerStanding,
     registerService,
+    registerBackup,
     registerDemo,
     registerSim
   ]) {
