@@ -176,6 +176,7 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
         version: '0.1.0',
         rpcUrl: rpcUrlOf(edge?.publicUrl ?? 'http://127.0.0.1', agent.did),
         streaming: streams !== undefined,
+        pushNotifications: init.push !== undefined,
         bounds: keepsMessages(agent.reachability) ? bounds : undefined
       }),
     ...(streams === undefined ? {} : { streams }),
