@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { runScenario, scenarios } from './run-scenario.ts'
+import { runScenario } from './run-scenario.ts'
+import { shippedNames } from './scenario/shipped.ts'
 
 describe('runScenario', () => {
   it('names the scenarios there are when it does not know one', async () => {
@@ -10,7 +11,7 @@ describe('runScenario', () => {
       value: 'second-contact',
       remedy: expect.stringContaining('first-contact')
     })
-    expect([...scenarios.keys()]).toEqual(expect.arrayContaining(['first-contact', 'hostile', 'eclipse', 'discovery-flood']))
+    expect(shippedNames()).toEqual(expect.arrayContaining(['first-contact', 'hostile', 'eclipse', 'discovery-flood']))
   })
 
   it.each([0, 1, 1.5, 1_001, 100_000, Number.NaN])('refuses %d nodes, saying how many there may be', async (nodes) => {
@@ -47,6 +48,7 @@ describe('runScenario', () => {
       'search it',
       'publish locators',
       'open sessions',
+      'hand over what waits',
       'stop'
     ])
     expect(phases).toEqual(expect.arrayContaining(['boot and join the DHT', 'join the space', 'open sessions']))

@@ -1,10 +1,14 @@
 import { peerIdFromString } from '@libp2p/peer-id'
 import { MemoryLevel } from 'memory-level'
+import type { ReachabilityMode } from '../../protocol/delivery/modes.ts'
 import { RookeryError } from '../../src/errors.ts'
+import type { WindowInput } from '../../src/identity/agents.ts'
 import type { HostedAgent } from '../../src/identity/hosted-agent.ts'
 import { Traffic } from '../../src/net/traffic.ts'
 import { createNode, type RookeryNode } from '../../src/node.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
+import type { DirectNetwork } from '../net/direct-network.ts'
+import { directTransport } from '../net/direct-transport.ts'
 import { derivedBytes, derivedRandom } from './seeds.ts'
 
 /** The simulator's profile: replicas and table small enough that hundreds of nodes fit in one process. */
@@ -20,6 +24,7 @@ export interface SimNode {
   readonly node: RookeryNode
   readonly agent: HostedAgent
   readonly traffic: Traffic
+  readonly level: MemoryLevel<string, Uint8Array>
   /** multiaddrs that others bootstrap from */
   readonly bootstrapAddrs: readonly string[]
 }
@@ -33,25 +38,39 @@ export interface BootInit {
   nodeSeed?: Uint8Array
   /** by default the system's */
   clock?: Clock
+  /** what it joins; without one it listens on QUIC at loopback */
+  network?: DirectNetwork | undefined
+  /** kept over a restart; by default one of its own */
+  level?: MemoryLevel<string, Uint8Array>
+  /** how its agent is reached; by default always */
+  reachability?: { mode: ReachabilityMode; window?: WindowInput | undefined } | undefined
+}
+
+export function newLevel(): MemoryLevel<string, Uint8Array> {
+  return new MemoryLevel({ keyEncoding: 'utf8', valueEncoding: 'view' })
 }
 
 /** Keys follow from seed and index; nothing is written to disk. */
-export async function bootNode({ index, seed, bootstrap, signal, nodeSeed, clock = systemClock }: BootInit): Promise<SimNode> {
+export async function bootNode(init: BootInit): Promise<SimNode> {
+  const { index, seed, bootstrap, signal, nodeSeed, network, reachability, clock = systemClock } = init
   const traffic = new Traffic()
+  const level = init.level ?? newLevel()
+  const agentSeed = derivedBytes(seed, 'agent-key', index)
   const node = await createNode(
     {
       bootstrap: [...bootstrap],
       registrarsMax: SIM_K,
       dht: { k: SIM_K, alpha: SIM_ALPHA, disjointPaths: 1 },
       http: { enabled: false },
-      logs: { level: 'silent' }
+      logs: { level: 'silent' },
+      ...(network === undefined ? { listen: ['/ip4/127.0.0.1/udp/0/quic-v1'] } : {})
     },
     {
-      level: new MemoryLevel({ keyEncoding: 'utf8', valueEncoding: 'view' }),
+      level,
       nodeSeed: nodeSeed ?? derivedBytes(seed, 'node-key', index),
       clock,
       random: derivedRandom(seed, 'random', index),
-      transport: 'memory',
+      ...(network === undefined ? { transport: 'quic' } : { transport: 'memory', memoryTransport: directTransport(network, index) }),
       http: 'off',
       locators: 'on-demand',
       records: 'leave',
@@ -59,11 +78,12 @@ export async function bootNode({ index, seed, bootstrap, signal, nodeSeed, clock
       signal
     }
   )
-  const agent = await node.addAgent({ name: 'agent', seed: derivedBytes(seed, 'agent-key', index) }).catch(async (error: unknown) => {
+  // agents live in files, of which a node in memory has none: one that starts again is given its own anew
+  const agent = await node.addAgent({ name: 'agent', seed: agentSeed, ...reachability }).catch(async (error: unknown) => {
     await node.stop()
     throw error
   })
-  return { index, node, agent, traffic, bootstrapAddrs: node.host.addresses().map((addr) => `${addr}/p2p/${node.peer}`) }
+  return { index, node, agent, traffic, level, bootstrapAddrs: node.host.addresses().map((addr) => `${addr}/p2p/${node.peer}`) }
 }
 
 /**

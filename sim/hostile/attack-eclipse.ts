@@ -5,7 +5,7 @@ import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import type { SimNode } from '../engine/boot-node.ts'
 import { eachOf } from '../engine/each-of.ts'
 import { derivedBytes } from '../engine/seeds.ts'
-import { drawDistinct } from '../scenarios/draw.ts'
+import { drawDistinct } from '../engine/draw.ts'
 import { turnRegistrar } from './registrars.ts'
 import type { World } from './world.ts'
 

@@ -7,7 +7,7 @@ import { createSearch } from '../../src/work/search.ts'
 import type { SimNode } from '../engine/boot-node.ts'
 import { eachOf } from '../engine/each-of.ts'
 import { derivedBytes } from '../engine/seeds.ts'
-import { drawDistinct } from '../scenarios/draw.ts'
+import { drawDistinct } from '../engine/draw.ts'
 import type { World } from './world.ts'
 
 const MEMBERS = 4

@@ -2,7 +2,7 @@ import { announceKey, joinKey, locatorKey } from '../../protocol/discovery/dht-k
 import { systemClock } from '../../src/platform/clock.ts'
 import type { SimNode } from '../engine/boot-node.ts'
 import { eachOf } from '../engine/each-of.ts'
-import { drawDistinct } from '../scenarios/draw.ts'
+import { drawDistinct } from '../engine/draw.ts'
 import { elsewhere } from './attack-registrars.ts'
 import { expiredJoin, forgedAnnouncements, forgedJoins, joinOf, madeUp } from './forgeries.ts'
 import { putToHolder, putToRegistrar } from './raw.ts'

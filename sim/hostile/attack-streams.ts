@@ -6,7 +6,7 @@ import type { PeerAddress } from '../../src/net/host.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import type { SimNode } from '../engine/boot-node.ts'
 import { eachOf } from '../engine/each-of.ts'
-import { drawDistinct } from '../scenarios/draw.ts'
+import { drawDistinct } from '../engine/draw.ts'
 import type { World } from './world.ts'
 
 const PSS_PROTOCOL = '/rookery/pss/1.0.0'
