@@ -110,7 +110,8 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
   let engine: EngineRun
   if (engineKind === 'model') engine = new ModelEngine(plan, context, { seed, bug: options.bug })
   else {
-    const network = transport === 'quic' ? 'quic' : new DirectNetwork(new LinkModel(plan.nodes, definition.network, derivedRandom(seed, 'links')))
+    const network =
+      transport === 'quic' ? 'quic' : new DirectNetwork(new LinkModel(plan.nodes, definition.network, derivedRandom(seed, 'links')))
     const reachability = (index: number) => reachabilityOf(plan.nodes[index], seed)
     const local = threads > 1 ? undefined : new LocalPool({ nodes, seed, signal, network, reachability })
     pool = local ?? new ThreadPool({ nodes, seed, signal, threads, plan, network: definition.network })
@@ -186,11 +187,19 @@ function worst(loops: readonly EventLoopFigures[]): EventLoopFigures | undefined
 }
 
 /** How many nodes a scenario runs with. */
-export function nodesRange(definition: Definition, engine: EngineKind, transport: 'memory' | 'quic' = 'memory'): { min: number; max: number; default: number } {
+export function nodesRange(
+  definition: Definition,
+  engine: EngineKind,
+  transport: 'memory' | 'quic' = 'memory'
+): { min: number; max: number; default: number } {
   const most = engine === 'model' ? Number.POSITIVE_INFINITY : transport === 'quic' ? QUIC_NODES_MAX : REAL_NODES_MAX
   const wanted = definition.timeline.some((entry) => 'do' in entry && entry.do === 'attack') ? 30 : 2
   const own = defaultNodes(definition)
-  return { min: Math.max(wanted, definition.nodes.length), max: Math.min(most, definition.most ?? Math.max(own, REAL_NODES_MAX)), default: own }
+  return {
+    min: Math.max(wanted, definition.nodes.length),
+    max: Math.min(most, definition.most ?? Math.max(own, REAL_NODES_MAX)),
+    default: own
+  }
 }
 
 function checkedNodes(definition: Definition, nodes: number, engine: EngineKind, transport: 'memory' | 'quic'): number {
@@ -221,7 +230,8 @@ function checkedThreads(
   const invalid = (field: string, value: unknown, message: string, remedy: string) =>
     new RookeryError('SIM_OPTION_INVALID', message, { kind: 'usage', field, value, remedy })
   if (engineKind === 'model' && attacked) throw invalid('engine', 'model', 'attacks run on real nodes alone', 'leave out --engine model')
-  if (engineKind === 'model' && transport === 'quic') throw invalid('transport', transport, 'a model has no transport', 'leave out --transport')
+  if (engineKind === 'model' && transport === 'quic')
+    throw invalid('transport', transport, 'a model has no transport', 'leave out --transport')
   if (!Number.isInteger(threads) || threads < 1 || threads > 64) {
     throw invalid('threads', threads, 'there may be 1 to 64 threads', 'give --threads a whole number from 1 to 64')
   }

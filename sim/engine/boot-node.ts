@@ -15,8 +15,9 @@ import { derivedBytes, derivedRandom } from './seeds.ts'
 export const SIM_K = 8
 const SIM_ALPHA = 3
 /** The first connection of a node comes within this, or it never does. */
-const CONNECT_TIMEOUT_MS = 30_000
+const CONNECT_TIMEOUT_MS = 120_000
 const CONNECT_LOOK_MS = 10
+const ASK_AGAIN_MS = 3_000
 
 /** One of the product's own nodes with an agent. */
 export interface SimNode {
@@ -87,17 +88,25 @@ export async function bootNode(init: BootInit): Promise<SimNode> {
 }
 
 /**
- * Waits until it knows another node, then looks itself up, by which it learns of its neighbours and they of it: Kademlia's join.
+ * Waits until it is connected, then looks itself up, by which it learns of its neighbours and they of it: Kademlia's join. Where the machine is so busy
+ * that a first ping was given up, it asks those again that it is connected with.
  * @throws RookeryError `SIM_NOT_CONNECTED`; or the signal's reason
  */
 export async function joinDht({ node, index }: SimNode, signal: AbortSignal): Promise<void> {
   const { dht } = node.host
+  const own = peerIdFromString(node.peer).toMultihash().bytes
   const startedMs = systemClock.monotonicMs()
+  let askedMs = startedMs
   while (dht.routingTableSize() === 0) {
-    if (systemClock.monotonicMs() - startedMs > CONNECT_TIMEOUT_MS) {
+    const nowMs = systemClock.monotonicMs()
+    if (nowMs - startedMs > CONNECT_TIMEOUT_MS) {
       throw new RookeryError('SIM_NOT_CONNECTED', `node ${index} met nobody within ${CONNECT_TIMEOUT_MS} ms`, { kind: 'timeout' })
+    }
+    if (nowMs - askedMs > ASK_AGAIN_MS && node.host.peers().length > 0) {
+      await dht.closestPeers(own, { signal })
+      askedMs = systemClock.monotonicMs()
     }
     await systemClock.sleep(CONNECT_LOOK_MS, { signal })
   }
-  await dht.closestPeers(peerIdFromString(node.peer).toMultihash().bytes, { signal })
+  await dht.closestPeers(own, { signal })
 }

@@ -2,8 +2,8 @@ import { RookeryError } from '../../src/errors.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import { DirectNetwork } from '../net/direct-network.ts'
 import { LinkModel, NO_DELAYS } from '../net/link-model.ts'
-import { drawDistinct } from './draw.ts'
 import { type BootInit, bootNode, joinDht, SIM_K, type SimNode } from './boot-node.ts'
+import { drawDistinct } from './draw.ts'
 import { eachOf } from './each-of.ts'
 import { derivedRandom } from './seeds.ts'
 
@@ -40,7 +40,9 @@ export class RealEngine {
   constructor(init: RealEngineInit) {
     this.#init = init
     this.network =
-      init.network === 'quic' ? undefined : (init.network ?? new DirectNetwork(new LinkModel([], NO_DELAYS, derivedRandom(init.seed, 'links'))))
+      init.network === 'quic'
+        ? undefined
+        : (init.network ?? new DirectNetwork(new LinkModel([], NO_DELAYS, derivedRandom(init.seed, 'links'))))
   }
 
   /**

@@ -9,7 +9,11 @@ export const EXPORTS = ['compose', 'kubernetes', 'shadow'] as const
 export type ExportKind = (typeof EXPORTS)[number]
 
 /** The name of the file that each is usually written to. */
-export const EXPORT_FILES: Readonly<Record<ExportKind, string>> = { compose: 'compose.yaml', kubernetes: 'kubernetes.yaml', shadow: 'shadow.yaml' }
+export const EXPORT_FILES: Readonly<Record<ExportKind, string>> = {
+  compose: 'compose.yaml',
+  kubernetes: 'kubernetes.yaml',
+  shadow: 'shadow.yaml'
+}
 
 export interface ExportOptions {
   nodes: number
@@ -28,7 +32,10 @@ export function exportScenario(definition: Definition, kind: ExportKind, options
     `${definition.name}: ${definition.description}`,
     `${options.nodes} nodes, seed ${options.seed}; made by rookery sim export`,
     'The timeline of the scenario, to be played by whoever runs this:',
-    ...stringify(definition.timeline).trimEnd().split('\n').map((line) => `  ${line}`)
+    ...stringify(definition.timeline)
+      .trimEnd()
+      .split('\n')
+      .map((line) => `  ${line}`)
   ]
   const body = { compose: composeFile, kubernetes: kubernetesFile, shadow: shadowFile }[kind](definition, plan, options)
   return `${head.map((line) => `# ${line}`.trimEnd()).join('\n')}\n${body}`

@@ -61,7 +61,15 @@ function graphOf({ network }: Definition, places: readonly PlannedNode[]): strin
   for (let a = 0; a < places.length; a++) {
     for (let b = a; b < places.length; b++) {
       const latencyUs = Math.max(LATENCY_MIN_US, Math.round(link.medianMs(a, b) * 1_000))
-      lines.push('  edge [', `    source ${a}`, `    target ${b}`, `    latency "${latencyUs} us"`, `    jitter "${Math.round(latencyUs * network.jitter)} us"`, `    packet_loss ${network.loss}`, '  ]')
+      lines.push(
+        '  edge [',
+        `    source ${a}`,
+        `    target ${b}`,
+        `    latency "${latencyUs} us"`,
+        `    jitter "${Math.round(latencyUs * network.jitter)} us"`,
+        `    packet_loss ${network.loss}`,
+        '  ]'
+      )
     }
   }
   return `${[...lines, ']'].join('\n')}\n`

@@ -5,9 +5,9 @@ import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { createSearch } from '../../src/work/search.ts'
 import type { SimNode } from '../engine/boot-node.ts'
+import { drawDistinct } from '../engine/draw.ts'
 import { eachOf } from '../engine/each-of.ts'
 import { derivedBytes } from '../engine/seeds.ts'
-import { drawDistinct } from '../engine/draw.ts'
 import type { World } from './world.ts'
 
 const MEMBERS = 4

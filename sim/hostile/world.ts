@@ -4,11 +4,11 @@ import { systemClock } from '../../src/platform/clock.ts'
 import type { Random } from '../../src/platform/random.ts'
 import type { FindResult } from '../../src/spaces/spaces.ts'
 import type { SimNode } from '../engine/boot-node.ts'
+import { drawDistinct, drawInteger } from '../engine/draw.ts'
 import { eachOf } from '../engine/each-of.ts'
 import type { RealEngine } from '../engine/real-engine.ts'
 import type { RunLog } from '../engine/run-log.ts'
 import { derivedRandom } from '../engine/seeds.ts'
-import { drawDistinct, drawInteger } from '../engine/draw.ts'
 import type { Measured } from '../run/measured.ts'
 
 const JOINS_AT_ONCE = 8

@@ -42,7 +42,13 @@ export function lookUp(world: LookupWorld, from: number, hi: number, lo: number)
   const learn = (peer: number, hops: number) => {
     if (seen.has(peer)) return
     seen.add(peer)
-    const one: Known = { peer, dHi: ((places.hi[peer] as number) ^ hi) >>> 0, dLo: ((places.lo[peer] as number) ^ lo) >>> 0, hops, state: 'new' }
+    const one: Known = {
+      peer,
+      dHi: ((places.hi[peer] as number) ^ hi) >>> 0,
+      dLo: ((places.lo[peer] as number) ^ lo) >>> 0,
+      hops,
+      state: 'new'
+    }
     let i = known.length
     known.push(one)
     while (i > 0 && isFarther(known[i - 1] as Known, one)) {
@@ -66,7 +72,8 @@ export function lookUp(world: LookupWorld, from: number, hi: number, lo: number)
     }
     if (running.length === 0) break
     let first = 0
-    for (let i = 1; i < running.length; i++) if ((running[i] as { doneMs: number }).doneMs < (running[first] as { doneMs: number }).doneMs) first = i
+    for (let i = 1; i < running.length; i++)
+      if ((running[i] as { doneMs: number }).doneMs < (running[first] as { doneMs: number }).doneMs) first = i
     const [{ one, doneMs, answers }] = running.splice(first, 1) as [{ one: Known; doneMs: number; answers: boolean }]
     nowMs = doneMs
     if (!answers) {

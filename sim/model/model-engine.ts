@@ -1,12 +1,12 @@
+import { derivedBytes } from '../engine/seeds.ts'
 import type { EngineRun, RunContext, Sent } from '../run/engine.ts'
 import type { Fact } from '../run/facts.ts'
 import type { Outcome } from '../run/recorder.ts'
 import type { Plan, PlannedStage, SimAction, SimEvent } from '../scenario/events.ts'
-import { derivedBytes } from '../engine/seeds.ts'
 import type { Bug } from './bugs.ts'
 import { EventQueue } from './event-queue.ts'
-import { locatorPlace, ModelNetwork } from './model-network.ts'
 import { ModelMail } from './model-mail.ts'
+import { locatorPlace, ModelNetwork } from './model-network.ts'
 import type { ModelNode } from './model-node.ts'
 import { hashesAgree, runSession } from './model-session.ts'
 import { ModelSpaces } from './model-spaces.ts'
@@ -92,7 +92,7 @@ export class ModelEngine implements EngineRun {
       await this.#c.breathe()
     }
     // as in the product, every node looks itself up once more a moment after it came: those that came later know it now
-    for (const { index } of this.#plan.nodes) this.#network.refresh(index)
+    for (const { index } of this.#plan.nodes) this.#network.lookUp(index, this.#network.placeOf(index))
     this.#log(`booted ${total}`)
     this.#look()
     this.#beganMs = this.#queue.nowMs
@@ -114,7 +114,7 @@ export class ModelEngine implements EngineRun {
         next()
       })
     }
-    again(REFRESH_MS, () => this.#network.lookUp(node.index, this.#network.placeOf(node.index)))
+    again(REFRESH_MS, () => this.#network.refresh(node.index))
     again(SWEEP_MS, () => {
       this.#spaces.sweep(node, this.#queue.nowMs)
       if (this.#bug === 'never-forgets') for (let i = 0; i < IDLE_SLACK; i++) node.hoard.push(i)
@@ -127,15 +127,15 @@ export class ModelEngine implements EngineRun {
     if (atMs === undefined) return
     this.#queue.at(atMs, () => {
       if (!node.isUp || node.life !== life) return
-      this.#woke(node)
+      this.#woke(node, 'by itself')
       this.#scheduleWake(node, life)
     })
   }
 
-  #woke(node: ModelNode): void {
+  #woke(node: ModelNode, how: 'by itself' | 'by order'): void {
     const { nowMs } = this.#queue
     const drained = this.#mail.drain(node, nowMs)
-    this.#c.recorder.woke(nowMs, this.#mail.secondOfPeriod(node, nowMs))
+    this.#c.recorder.woke(nowMs, how === 'by itself' ? this.#mail.secondOfPeriod(node, nowMs) : undefined)
     if (drained > 0) this.#log(`woke ${node.index} drained ${drained}`)
   }
 
@@ -182,7 +182,7 @@ export class ModelEngine implements EngineRun {
     return this.#network.nodes.reduce((sum, { entries }) => sum + entries, 0)
   }
 
-  #runLane({ events, paceMs, atOnce }: PlannedStage['lanes'][number], startMs: number, counts: { done: number }): void {
+  #runLane({ events, paceMs, atOnce }: PlannedStage['lanes'][number], startMs: number, counts: { done: number }) {
     let next = 0
     let under = 0
     let lastMs = Number.NEGATIVE_INFINITY
@@ -214,7 +214,7 @@ export class ModelEngine implements EngineRun {
     pump()
   }
 
-  #perform(action: SimAction, ended: () => void): void {
+  #perform(action: SimAction, ended: () => void) {
     this.#c.recorder.wanted(action)
     const finish = (tookMs: number, outcome: Omit<Outcome, 'action'>) => {
       this.#queue.after(tookMs, () => {
@@ -294,10 +294,10 @@ export class ModelEngine implements EngineRun {
   #wake(node: ModelNode): void {
     if (!node.isUp) return
     node.reachability = { mode: 'always_on' }
-    this.#woke(node)
+    this.#woke(node, 'by order')
   }
 
-  #join(index: number, space: string, finish: Finish, fail: Fail): void {
+  #join(index: number, space: string, finish: Finish, fail: Fail) {
     const node = this.#network.node(index)
     const { stored, tookMs } = this.#spaces.join(node, space, this.#queue.nowMs)
     if (stored === 0) return fail(tookMs, 'SIM_NOT_STORED', 'no registrar took the join')
@@ -318,7 +318,7 @@ export class ModelEngine implements EngineRun {
     finish(tookMs, { latencyMs: tookMs })
   }
 
-  #discover({ node: index, space, by }: Extract<SimAction, { do: 'discover' }>, finish: Finish, fail: Fail): void {
+  #discover({ node: index, space, by }: Extract<SimAction, { do: 'discover' }>, finish: Finish, fail: Fail) {
     const { nowMs } = this.#queue
     const { members, hops, tookMs, expiresAtMs } = this.#spaces.search(this.#network.node(index), space, by, nowMs)
     for (const endMs of expiresAtMs.length > 0 ? [Math.min(...expiresAtMs)] : []) {
@@ -326,17 +326,19 @@ export class ModelEngine implements EngineRun {
     }
     const hostile = this.#plan.nodes.filter(({ group }) => group.behaviour === 'hostile').length
     const hasMembers = [...this.#joined.values()].some((spaces) => spaces.has(space))
-    if (hasMembers) this.#tell({ fact: 'searched', node: index, honestFound: members.size, hostileShare: hostile / this.#plan.nodes.length })
+    if (hasMembers)
+      this.#tell({ fact: 'searched', node: index, honestFound: members.size, hostileShare: hostile / this.#plan.nodes.length })
     if (members.size === 0) return fail(tookMs, 'SIM_NOTHING_FOUND', 'the search found no member')
     finish(tookMs, { latencyMs: tookMs, hops, membersFound: members.size })
   }
 
-  #openSession(from: number, to: number, finish: Finish, fail: Fail): void {
+  #openSession(from: number, to: number, finish: Finish, fail: Fail) {
     const a = this.#network.node(from)
     const b = this.#network.node(to)
     const locate = this.#network.lookUp(from, locatorPlace(b.eid))
     const way = this.#network.link.medianMs(from, to)
-    if (!b.isUp || !this.#network.link.mayDial(from, to)) return fail(locate.tookMs + GIVE_UP_MS, 'DIAL_FAILED', `node ${to} does not answer`)
+    if (!b.isUp || !this.#network.link.mayDial(from, to))
+      return fail(locate.tookMs + GIVE_UP_MS, 'DIAL_FAILED', `node ${to} does not answer`)
     const facts = runSession(a, b, {
       seed: this.#seed,
       number: this.#sessions++,
@@ -351,11 +353,17 @@ export class ModelEngine implements EngineRun {
     })
     const tookMs = locate.tookMs + way * (2 + facts.handshakeWays + facts.itemWays)
     if (!facts.established) return fail(tookMs, 'HANDSHAKE_FAILED', facts.error ?? 'no session')
-    this.#tell({ fact: 'hashes', node: from, to, agree: hashesAgree(facts), detail: facts.error ?? `${facts.sent?.seq} sent, ${facts.received?.seq} received` })
+    this.#tell({
+      fact: 'hashes',
+      node: from,
+      to,
+      agree: hashesAgree(facts),
+      detail: facts.error ?? `${facts.sent?.seq} sent, ${facts.received?.seq} received`
+    })
     finish(tookMs, { latencyMs: tookMs, handshakeMs: way * facts.handshakeWays, roundTripMs: way * facts.itemWays })
   }
 
-  #send({ node: from, to, bytes, id }: Extract<SimAction, { do: 'send' }>, finish: Finish, fail: Fail): void {
+  #send({ node: from, to, bytes, id }: Extract<SimAction, { do: 'send' }>, finish: Finish, fail: Fail) {
     const sender = this.#network.node(from)
     const receiver = this.#network.node(to)
     let tookMs = 0
@@ -365,11 +373,14 @@ export class ModelEngine implements EngineRun {
     }
     tookMs += this.#network.link.delayMs(from, to, bytes)
     this.#queue.after(tookMs, () => {
-      if (!receiver.isUp || !this.#network.link.mayDial(from, to)) return fail(GIVE_UP_MS, 'AGENT_UNREACHABLE', `node ${to} does not answer`)
+      if (!receiver.isUp || !this.#network.link.mayDial(from, to))
+        return fail(GIVE_UP_MS, 'AGENT_UNREACHABLE', `node ${to} does not answer`)
       const told = this.#mail.deposit(receiver, { id, from, bytes }, this.#queue.nowMs)
-      if (receiver.blacklist.size > 0) for (const victim of receiver.blacklist) this.#tell({ fact: 'blacklisted', node: to, victim, victimIs: 'honest' })
+      if (receiver.blacklist.size > 0)
+        for (const victim of receiver.blacklist) this.#tell({ fact: 'blacklisted', node: to, victim, victimIs: 'honest' })
       const backMs = this.#network.link.delayMs(to, from, 100)
-      if (told === 'asleep' || told === 'full') return fail(backMs, told === 'full' ? 'QUEUE_FULL' : 'AGENT_ASLEEP', 'the message was not taken')
+      if (told === 'asleep' || told === 'full')
+        return fail(backMs, told === 'full' ? 'QUEUE_FULL' : 'AGENT_ASLEEP', 'the message was not taken')
       finish(backMs, { latencyMs: tookMs + backMs })
     })
   }
@@ -377,7 +388,8 @@ export class ModelEngine implements EngineRun {
   /** Everybody wakes and what waits is handed over; then the last facts. */
   async finish(): Promise<void> {
     for (const node of this.#network.nodes) {
-      if (node.blacklist.size > 0) for (const victim of node.blacklist) this.#tell({ fact: 'blacklisted', node: node.index, victim, victimIs: 'honest' })
+      if (node.blacklist.size > 0)
+        for (const victim of node.blacklist) this.#tell({ fact: 'blacklisted', node: node.index, victim, victimIs: 'honest' })
       this.#tell({ fact: 'waiting', node: node.index, ids: node.queue.map(({ id }) => id) })
     }
     this.#log('end')
@@ -388,7 +400,13 @@ export class ModelEngine implements EngineRun {
     const nodes = this.#network.nodes.map((node) => ({
       index: node.index,
       region: node.planned.region,
-      state: hostile(node) ? ('hostile' as const) : !node.isUp ? ('down' as const) : node.reachability.mode === 'always_on' ? ('up' as const) : ('asleep' as const)
+      state: hostile(node)
+        ? ('hostile' as const)
+        : !node.isUp
+          ? ('down' as const)
+          : node.reachability.mode === 'always_on'
+            ? ('up' as const)
+            : ('asleep' as const)
     }))
     const edges = this.#network.nodes.slice(0, 400).flatMap(({ index, table }) =>
       table

@@ -47,7 +47,11 @@ export class ModelMail {
   }
 
   /** A message arrives. @returns what the sender is told */
-  deposit(node: ModelNode, message: { id: number; from: number; bytes: number }, nowMs: number): 'delivered' | 'queued' | 'asleep' | 'full' {
+  deposit(
+    node: ModelNode,
+    message: { id: number; from: number; bytes: number },
+    nowMs: number
+  ): 'delivered' | 'queued' | 'asleep' | 'full' {
     const state = reachabilityAt(node.reachability, { nowMs: this.#epochMs + nowMs, attached: true })
     const { id, from } = message
     if (state.state === 'accepts') {

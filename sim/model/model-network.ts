@@ -1,10 +1,10 @@
 import { locatorKey } from '../../protocol/discovery/dht-key.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
-import type { Definition } from '../scenario/definition.ts'
-import type { PlannedNode } from '../scenario/events.ts'
 import { derivedBytes } from '../engine/seeds.ts'
 import { LinkModel } from '../net/link-model.ts'
+import type { Definition } from '../scenario/definition.ts'
+import type { PlannedNode } from '../scenario/events.ts'
 import { type LookupResult, type LookupWorld, lookUp } from './lookup.ts'
 import { ModelNode } from './model-node.ts'
 import type { FastRandom } from './random.ts'
@@ -17,7 +17,7 @@ const MODEL_ALPHA = 3
 const RPC_BYTES = 600
 /** Nodes that a new one knows of, beside the first */
 const BOOTSTRAP_OTHERS = 2
-/** kad-dht looks up a random place behind each length of common prefix that its table has, at the start and every five minutes. */
+/** kad-dht looks up a random place behind each length of common prefix that its table has, every five minutes. */
 const REFRESH_PREFIXES_MAX = 6
 
 /** All modelled nodes, the links between them, and Kademlia over both. */
@@ -84,13 +84,13 @@ export class ModelNetwork implements LookupWorld {
     return result
   }
 
-  /** A node starts: it meets the first and two more, looks itself up, and a place behind each prefix that it knows. */
+  /** A node starts: it meets the first and two more, and looks itself up. */
   join(index: number, upSoFar: readonly number[]): void {
     const node = this.node(index)
     node.isUp = true
     const through = [upSoFar[0], ...Array.from({ length: BOOTSTRAP_OTHERS }, () => upSoFar[this.#random.below(upSoFar.length)])]
     for (const other of through) if (other !== undefined && other !== index && this.isUp(other)) this.met(index, other)
-    this.refresh(index)
+    this.lookUp(index, this.placeOf(index))
   }
 
   /** The look-up of oneself, and kad-dht's refresh of the table. */

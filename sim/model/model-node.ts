@@ -8,7 +8,7 @@ import type { Responder } from '../../protocol/session/responder.ts'
 import { derivedBytes } from '../engine/seeds.ts'
 import type { PlannedNode } from '../scenario/events.ts'
 import { cheapCrypto } from './cheap-crypto.ts'
-import { RoutingTable, type Places } from './routing-table.ts'
+import { type Places, RoutingTable } from './routing-table.ts'
 
 /** A message that waits at its receiver. */
 export interface Waiting {

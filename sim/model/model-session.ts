@@ -39,7 +39,13 @@ export type SessionStep = 'init-received' | 'established'
 export function runSession(
   a: ModelNode,
   b: ModelNode,
-  { seed, number, nowMs, bug, onStep }: { seed: number; number: number; nowMs: number; bug: Bug | undefined; onStep: (step: SessionStep) => void }
+  {
+    seed,
+    number,
+    nowMs,
+    bug,
+    onStep
+  }: { seed: number; number: number; nowMs: number; bug: Bug | undefined; onStep: (step: SessionStep) => void }
 ): SessionFacts {
   const peers = { initiator: concat([PEER_ID_PREFIX, a.peerId]), responder: concat([PEER_ID_PREFIX, b.peerId]) }
   b.responder ??= new Responder<string>({
@@ -96,7 +102,12 @@ function exchange(
   { ways, nowMs, bug }: { ways: number; nowMs: number; bug: Bug | undefined }
 ): SessionFacts {
   const left = new SessionStream<string>({ crypto: cheapCrypto, established: establishedA, signer: a.signer, nowMs })
-  const right = new SessionStream<string>({ crypto: bug === 'hashes-badly' ? badlyHashing : cheapCrypto, established: establishedB, signer: b.signer, nowMs })
+  const right = new SessionStream<string>({
+    crypto: bug === 'hashes-badly' ? badlyHashing : cheapCrypto,
+    established: establishedB,
+    signer: b.signer,
+    nowMs
+  })
   let itemWays = 0
   let isQueued = false
   let error: string | undefined
@@ -134,15 +145,17 @@ function exchange(
 }
 
 export function hashesAgree({ sent, received, error }: SessionFacts): boolean {
-  return error === undefined && sent !== undefined && received !== undefined && sent.seq === received.seq && equals(sent.hash, received.hash)
+  return (
+    error === undefined && sent !== undefined && received !== undefined && sent.seq === received.seq && equals(sent.hash, received.hash)
+  )
 }
 
 function failed(error: string): SessionFacts {
   return { established: false, handshakeWays: 0, itemWays: 0, sent: undefined, received: undefined, error }
 }
 
-/** The deliberate fault of `hashes-badly`: a hash over many parts forgets the last. */
+/** The deliberate fault of `hashes-badly`: the digest of a transaction leaves out its payload. */
 const badlyHashing: CryptoProvider = {
   ...cheapCrypto,
-  sha256: (...parts) => (parts.length > 2 ? cheapCrypto.sha256(...parts.slice(0, -1)) : cheapCrypto.sha256(...parts))
+  sha256: (...parts) => (parts.length === 2 ? cheapCrypto.sha256(parts[0] as Uint8Array) : cheapCrypto.sha256(...parts))
 }

@@ -64,7 +64,17 @@ export class ModelSpaces {
     const space = this.#space(name)
     const { ns, topic, version } = parseSpaceName(name)
     const ts = this.#sec(nowMs)
-    const payload = { ns, topic, ver: version, desc: '', curator: node.eid, seeds: [], policy: POLICY_OPEN, shards: 1, seq: this.#wall(nowMs) }
+    const payload = {
+      ns,
+      topic,
+      ver: version,
+      desc: '',
+      curator: node.eid,
+      seeds: [],
+      policy: POLICY_OPEN,
+      shards: 1,
+      seq: this.#wall(nowMs)
+    }
     const record = buildRecord(cheapCrypto, announceType, { ...payload, ts, exp: ts + ANNOUNCE_TTL_SEC }, node.signer)
     let stored = 0
     let tookMs = 0
@@ -91,7 +101,14 @@ export class ModelSpaces {
     const found = this.#network.lookUp(node.index, space.place)
     const curator = this.#curatorOf(node, found.nodes, space)
     if (curator === undefined) return { stored: 0, tookMs: found.tookMs }
-    const payload = { dsid: space.dsid, eid: node.eid, curator: curator.eid, tags: [], mode: node.reachability.mode, seq: this.#wall(nowMs) }
+    const payload = {
+      dsid: space.dsid,
+      eid: node.eid,
+      curator: curator.eid,
+      tags: [],
+      mode: node.reachability.mode,
+      seq: this.#wall(nowMs)
+    }
     const record = buildRecord(cheapCrypto, joinType, { ...payload, ts, exp: ts + JOIN_TTL_SEC }, node.signer)
     const put = this.#put(node, found.nodes, space, record.bytes, nowMs)
     return { stored: put.answered, tookMs: found.tookMs + put.tookMs }
@@ -100,14 +117,22 @@ export class ModelSpaces {
   leave(node: ModelNode, name: string, nowMs: number): { stored: number; tookMs: number } {
     const space = this.#space(name)
     const found = this.#network.lookUp(node.index, space.place)
-    const held = found.nodes.map((one) => this.#network.node(one).sets.get(hex(space.dsid))?.joins.get(node.index)).find((one) => one !== undefined)
+    const held = found.nodes
+      .map((one) => this.#network.node(one).sets.get(hex(space.dsid))?.joins.get(node.index))
+      .find((one) => one !== undefined)
     if (held === undefined) return { stored: 0, tookMs: found.tookMs }
     const gone = joinTombstone(held.payload, { seq: this.#wall(nowMs), nowSec: this.#sec(nowMs) })
     const put = this.#put(node, found.nodes, space, buildRecord(cheapCrypto, joinType, gone, node.signer).bytes, nowMs)
     return { stored: put.answered, tookMs: found.tookMs + put.tookMs }
   }
 
-  #put(node: ModelNode, registrars: readonly number[], space: Space, bytes: Uint8Array, nowMs: number): { answered: number; tookMs: number } {
+  #put(
+    node: ModelNode,
+    registrars: readonly number[],
+    space: Space,
+    bytes: Uint8Array,
+    nowMs: number
+  ): { answered: number; tookMs: number } {
     const key = hex(space.dsid)
     return this.#each(node, registrars, (registrar) => {
       if (this.#bug === 'loses-joins') return

@@ -75,7 +75,8 @@ export class RoutingTable {
     const { peers, depth } = leaf
     const left = { peers: [] as number[], depth: depth + 1 }
     const right = { peers: [] as number[], depth: depth + 1 }
-    for (const peer of peers) (((this.#places.hi[peer] as number) >>> (31 - depth)) & 1) === 0 ? left.peers.push(peer) : right.peers.push(peer)
+    for (const peer of peers)
+      (((this.#places.hi[peer] as number) >>> (31 - depth)) & 1) === 0 ? left.peers.push(peer) : right.peers.push(peer)
     const branch = leaf as { left?: Branch; right?: Branch; peers?: number[]; depth?: number }
     branch.left = left
     branch.right = right
@@ -85,7 +86,14 @@ export class RoutingTable {
 }
 
 /** Of a list, the nearest to a place by XOR. */
-export function nearest({ hi, lo }: Places, list: readonly number[], placeHi: number, placeLo: number, count: number, except = -1): number[] {
+export function nearest(
+  { hi, lo }: Places,
+  list: readonly number[],
+  placeHi: number,
+  placeLo: number,
+  count: number,
+  except = -1
+): number[] {
   const best: number[] = []
   const bestHi: number[] = []
   const bestLo: number[] = []

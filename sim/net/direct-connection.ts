@@ -5,7 +5,10 @@ import type { Uint8ArrayList } from 'uint8arraylist'
 import { DirectStream, type StreamNote } from './direct-stream.ts'
 
 /** What one end of a connection tells the other. */
-export type Note = { kind: 'open'; stream: number; protocol: string } | { kind: 'stream'; stream: number; note: StreamNote } | { kind: 'close' }
+export type Note =
+  | { kind: 'open'; stream: number; protocol: string }
+  | { kind: 'stream'; stream: number; note: StreamNote }
+  | { kind: 'close' }
 
 /** Where notes go: over the link to the other end, in this thread or in another. */
 export interface Wire {

@@ -108,7 +108,12 @@ export class DirectNetwork {
     }
   }
 
-  #open(id: string, own: Listening, direction: 'inbound' | 'outbound', other: { peer: string; index: number; id: string }): DirectConnection {
+  #open(
+    id: string,
+    own: Listening,
+    direction: 'inbound' | 'outbound',
+    other: { peer: string; index: number; id: string }
+  ): DirectConnection {
     const end = new DirectConnection(
       { remoteAddr: multiaddr(`/memory/${other.peer}/p2p/${other.peer}`), direction, log: own.logger.forComponent('sim:direct') },
       this.#wire(id, own.index, other)
@@ -160,4 +165,3 @@ export class DirectNetwork {
     }
   }
 }
-

@@ -23,7 +23,7 @@ export class DirectStream extends AbstractStream {
   }
 
   /** A note of the other end arrived. */
-  receive(note: StreamNote): void {
+  receive(note: StreamNote) {
     switch (note.kind) {
       case 'data':
         if (this.status !== 'open' && this.status !== 'closing') return

@@ -1,4 +1,4 @@
-import { randomFraction, type Random } from '../../src/platform/random.ts'
+import { type Random, randomFraction } from '../../src/platform/random.ts'
 import type { Definition } from '../scenario/definition.ts'
 import type { PlannedNode } from '../scenario/events.ts'
 import { BANDWIDTH, ROUND_TRIP_MS } from './latency.ts'
@@ -60,9 +60,11 @@ export class LinkModel {
     if (jitter > 0 && median > 0) ms += median * jitter * (2 * randomFraction(this.#random) - 1)
     if (loss > 0) {
       const arrivesAll = (1 - loss) ** Math.ceil(bytes / PACKET_BYTES)
-      for (let waitMs = RETRANSMIT_MIN_MS + 2 * median; randomFraction(this.#random) > arrivesAll && waitMs < 60_000; waitMs *= 2) ms += waitMs
+      for (let waitMs = RETRANSMIT_MIN_MS + 2 * median; randomFraction(this.#random) > arrivesAll && waitMs < 60_000; waitMs *= 2)
+        ms += waitMs
     }
-    if (bandwidth) ms += (bytes * 1_000) / Math.min(BANDWIDTH[this.#node(from).group.hardware].up, BANDWIDTH[this.#node(to).group.hardware].down)
+    if (bandwidth)
+      ms += (bytes * 1_000) / Math.min(BANDWIDTH[this.#node(from).group.hardware].up, BANDWIDTH[this.#node(to).group.hardware].down)
     return ms
   }
 

@@ -109,7 +109,9 @@ export function topology({ label, atMs, nodes, edges, ofNodes }: Topology): stri
     .map(([a, b]) => {
       const from = place.get(a)
       const to = place.get(b)
-      return from === undefined || to === undefined ? '' : `M${from[0].toFixed(1)} ${from[1].toFixed(1)}L${to[0].toFixed(1)} ${to[1].toFixed(1)}`
+      return from === undefined || to === undefined
+        ? ''
+        : `M${from[0].toFixed(1)} ${from[1].toFixed(1)}L${to[0].toFixed(1)} ${to[1].toFixed(1)}`
     })
     .join('')
   const size = ring.length > 200 ? 2 : ring.length > 60 ? 3 : 5
@@ -120,7 +122,9 @@ export function topology({ label, atMs, nodes, edges, ofNodes }: Topology): stri
     })
     .join('')
   const shown = ofNodes > nodes.length ? `the first ${nodes.length} of ${ofNodes} nodes` : `${nodes.length} nodes`
-  const states = (['up', 'asleep', 'down', 'hostile'] as const).map((state) => [state, nodes.filter((node) => node.state === state).length] as const).filter(([, count]) => count > 0)
+  const states = (['up', 'asleep', 'down', 'hostile'] as const)
+    .map((state) => [state, nodes.filter((node) => node.state === state).length] as const)
+    .filter(([, count]) => count > 0)
   return `<figure><h3>${escaped(label)}, ${seconds(atMs)}</h3>
 <svg class="net" viewBox="0 0 ${2 * MIDDLE} ${2 * MIDDLE}" role="img" aria-label="${escaped(`The network: ${shown}, ${edges.length} lines`)}"><path class="edge" d="${lines}"/>${dots}</svg>
 <figcaption><small>${escaped(`${shown}, ${edges.length} lines between them`)}; ${states.map(([state, count]) => `<span class="key ${state}"></span>${state} ${count}`).join(' ')}</small></figcaption></figure>`

@@ -34,8 +34,24 @@ ${table(
   ['invariant', 'state', 'judged', 'broken'],
   report.invariants.map(({ says, state, judged, brokenCount }) => [says, STATES[state], number(judged), number(brokenCount)])
 )}
-${report.broken.length === 0 ? '' : table('What broke', ['invariant', 'at', 'node', 'what'], report.broken.map((one) => [one.invariant, seconds(one.atMs), String(one.node), one.message]))}
-${report.checks.length === 0 ? '' : table('Attacks', ['attack', 'measured', 'value', 'bound', 'holds'], report.checks.map((one) => [one.attack, one.what, number(one.value), `${one.is} ${number(one.bound)}`, one.holds ? 'yes' : 'no']))}
+${
+  report.broken.length === 0
+    ? ''
+    : table(
+        'What broke',
+        ['invariant', 'at', 'node', 'what'],
+        report.broken.map((one) => [one.invariant, seconds(one.atMs), String(one.node), one.message])
+      )
+}
+${
+  report.checks.length === 0
+    ? ''
+    : table(
+        'Attacks',
+        ['attack', 'measured', 'value', 'bound', 'holds'],
+        report.checks.map((one) => [one.attack, one.what, number(one.value), `${one.is} ${number(one.bound)}`, one.holds ? 'yes' : 'no'])
+      )
+}
 </section>
 <section>
 <h2>Discovery</h2>

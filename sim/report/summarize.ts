@@ -1,11 +1,11 @@
 import type { ProtocolTraffic } from '../../src/net/traffic.ts'
+import { type EventLoopFigures, isSaturated, machine } from '../engine/machine-watch.ts'
+import type { RunLog } from '../engine/run-log.ts'
 import type { Sent } from '../run/engine.ts'
 import type { Invariants } from '../run/invariants.ts'
 import type { Recorder } from '../run/recorder.ts'
 import type { Definition, EngineKind } from '../scenario/definition.ts'
 import type { Plan } from '../scenario/events.ts'
-import { type EventLoopFigures, isSaturated, machine } from '../engine/machine-watch.ts'
-import type { RunLog } from '../engine/run-log.ts'
 import { distribution } from './distribution.ts'
 import type { SimReport } from './report.ts'
 
@@ -123,7 +123,11 @@ function totals(sent: readonly ProtocolTraffic[]): ProtocolTraffic[] {
 /** Whether a scenario takes nodes or links away, by which what others do may rightly fail. */
 function isDisturbed({ timeline, nodes, network }: Definition): boolean {
   const disturbs = ['kill', 'partition', 'sleep']
-  return timeline.some((entry) => 'do' in entry && disturbs.includes(entry.do)) || nodes.some(({ churn }) => churn !== undefined) || network.partitions.length > 0
+  return (
+    timeline.some((entry) => 'do' in entry && disturbs.includes(entry.do)) ||
+    nodes.some(({ churn }) => churn !== undefined) ||
+    network.partitions.length > 0
+  )
 }
 
 function replayOf({ definition, nodes, seed, engine, transport, threads }: RunFacts): string {

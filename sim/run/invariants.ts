@@ -52,7 +52,7 @@ export class Invariants {
     this.#off = new Set(INVARIANTS.filter((name) => settings[name] === false))
   }
 
-  see(fact: Fact, atMs: number): void {
+  see(fact: Fact, atMs: number) {
     switch (fact.fact) {
       case 'acked':
         this.#acked.set(fact.id, { node: fact.node, to: fact.to, atMs })
@@ -74,7 +74,13 @@ export class Invariants {
         return this.#judge('no-expired-record', lateMs < 0, atMs, fact.node, `a record was shown ${lateMs} ms after its end`)
       }
       case 'session-state':
-        return this.#judge('cookie-before-state', fact.cookie === 'valid', atMs, fact.node, 'state is held for a peer that showed no cookie')
+        return this.#judge(
+          'cookie-before-state',
+          fact.cookie === 'valid',
+          atMs,
+          fact.node,
+          'state is held for a peer that showed no cookie'
+        )
       case 'queue':
         return this.#judge('queue-bounds', fact.length <= fact.bound, atMs, fact.node, `${fact.length} messages wait, ${fact.bound} may`)
       case 'searched':
@@ -84,7 +90,13 @@ export class Invariants {
         if (fact.honestFound === 0) this.#failed.push({ node: fact.node, atMs })
         return
       case 'blacklisted':
-        return this.#judge('no-honest-blacklisted', fact.victimIs === 'hostile', atMs, fact.node, `it refuses the honest node ${fact.victim}`)
+        return this.#judge(
+          'no-honest-blacklisted',
+          fact.victimIs === 'hostile',
+          atMs,
+          fact.node,
+          `it refuses the honest node ${fact.victim}`
+        )
       case 'idle': {
         const grown = fact.after - fact.before
         return this.#judge('idle-memory-flat', grown <= fact.slackEach * fact.nodes, atMs, 0, `${fact.nodes} idle nodes grew by ${grown}`)

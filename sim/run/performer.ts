@@ -183,7 +183,11 @@ export class Performer {
    * What a node holds now.
    * @param awake - it is woken first, and what waits is handed over
    */
-  async audit({ node, agent, index }: SimNode, awake: 'woken' | 'as-it-is', signal: AbortSignal): Promise<{ facts: Fact[]; queued: number }> {
+  async audit(
+    { node, agent, index }: SimNode,
+    awake: 'woken' | 'as-it-is',
+    signal: AbortSignal
+  ): Promise<{ facts: Fact[]; queued: number }> {
     const facts: Fact[] = []
     const { messages, bounds } = await node.queueUsage(agent)
     facts.push({ fact: 'queue', node: index, length: messages, bound: bounds.messagesMax })
@@ -201,7 +205,13 @@ export class Performer {
     for (const { cookies, txSeq, txAcked, remote } of node.sessions.list().slice(0, SESSIONS_SEEN_MAX)) {
       const isProven = /[1-9a-f]/.test(cookies.initiator) && /[1-9a-f]/.test(cookies.responder)
       facts.push({ fact: 'session-state', node: index, cookie: isProven ? 'valid' : 'none' })
-      facts.push({ fact: 'hashes', node: index, to: this.#indexOf(remote), agree: BigInt(txAcked) <= BigInt(txSeq), detail: `${txAcked} acked of ${txSeq}` })
+      facts.push({
+        fact: 'hashes',
+        node: index,
+        to: this.#indexOf(remote),
+        agree: BigInt(txAcked) <= BigInt(txSeq),
+        detail: `${txAcked} acked of ${txSeq}`
+      })
     }
     for (const { did, refused } of node.evidence.list()) {
       if (refused) facts.push({ fact: 'blacklisted', node: index, victim: this.#indexOf(did), victimIs: 'honest' })

@@ -14,7 +14,11 @@ import { ThreadBridge } from './thread-bridge.ts'
 const { thread, threads, nodes, seed, plan, network: settings, ports } = workerData as PoolWorkerData
 const stopping = new AbortController()
 const peers = Array.from({ length: nodes }, (_, index) => nodeKeyOf(derivedBytes(seed, 'node-key', index), nodeCrypto).peer)
-const others = new Map(peers.flatMap((peer, index) => (threadOf(index, threads) === thread ? [] : [[peer, { thread: threadOf(index, threads), index }] as const])))
+const others = new Map(
+  peers.flatMap((peer, index) =>
+    threadOf(index, threads) === thread ? [] : [[peer, { thread: threadOf(index, threads), index }] as const]
+  )
+)
 const network = new DirectNetwork(new LinkModel(plan.nodes, settings, derivedRandom(seed, 'links', thread)), String(thread))
 const bridge = new ThreadBridge(network, new Map(ports.map(({ thread: other, port }) => [other, port])), others)
 network.bridge = bridge
@@ -24,7 +28,10 @@ const pool = new LocalPool({
   signal: stopping.signal,
   network,
   reachability: (index) => reachabilityOf(plan.nodes[index], seed),
-  share: { indices: peers.map((_, index) => index).filter((index) => threadOf(index, threads) === thread), addressOf: (index) => `/memory/${peers[index]}/p2p/${peers[index]}` }
+  share: {
+    indices: peers.map((_, index) => index).filter((index) => threadOf(index, threads) === thread),
+    addressOf: (index) => `/memory/${peers[index]}/p2p/${peers[index]}`
+  }
 })
 const calls = new Map<number, AbortController>()
 const say = (reply: PoolReply) => parentPort?.postMessage(reply)

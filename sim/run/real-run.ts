@@ -123,8 +123,7 @@ export class RealRun implements EngineRun {
         this.#isApart = action.do === 'partition'
         this.#disturbedMs = systemClock.monotonicMs()
         await this.#pool.partition(action.do === 'partition' ? action.islands : undefined)
-      }
-      else await this.#perform(action, AbortSignal.any([signal, late.signal]))
+      } else await this.#perform(action, AbortSignal.any([signal, late.signal]))
       log(`${Math.round(this.#nowMs)} ${action.do} ${node} ok`)
     } catch (error) {
       signal.throwIfAborted()
@@ -165,7 +164,7 @@ export class RealRun implements EngineRun {
     if (action.do === 'publish') this.#published.add(action.node)
     if (action.do === 'restart') this.#down.delete(action.node)
     if (action.do === 'join' || action.do === 'leave') this.#membership(action)
-    if (action.do === 'wake') recorder.woke(this.#nowMs, Math.floor(systemClock.nowMs() / 1_000) % 3_600)
+    if (action.do === 'wake') recorder.woke(this.#nowMs)
     if (action.do === 'discover' && found !== undefined) {
       const honest = this.#judgeSearch(action, found)
       if (honest === 0) throw new RookeryError('SIM_NOTHING_FOUND', 'the search found no member', { kind: 'notFound' })
@@ -220,7 +219,10 @@ export class RealRun implements EngineRun {
       if (fact.fact === 'notified') this.#notified.add(fact.id)
       if (fact.fact === 'waiting' && awake === 'as-it-is') continue
       if (fact.fact === 'blacklisted') {
-        this.#c.invariants.see({ ...fact, victimIs: this.#isHonest(fact.victim) && !this.#init.attacks?.isLiar(fact.victim) ? 'honest' : 'hostile' }, this.#nowMs)
+        this.#c.invariants.see(
+          { ...fact, victimIs: this.#isHonest(fact.victim) && !this.#init.attacks?.isLiar(fact.victim) ? 'honest' : 'hostile' },
+          this.#nowMs
+        )
       } else this.#c.invariants.see(fact, this.#nowMs)
     }
   }
@@ -231,8 +233,11 @@ export class RealRun implements EngineRun {
     await eachOf(asleep, PUBLISH_AT_ONCE, async (node) => void (await this.#pool.perform({ do: 'restart', node }, this.#c.signal)))
     this.#down.clear()
     const untilMs = systemClock.monotonicMs() + LAST_WORK_MS
-    do await this.#audit('woken')
-    while (!this.#allHanded() && systemClock.monotonicMs() < untilMs && (await systemClock.sleep(LAST_WORK_LOOK_MS, { signal: this.#c.signal }), true))
+    await this.#audit('woken')
+    while (!this.#allHanded() && systemClock.monotonicMs() < untilMs) {
+      await systemClock.sleep(LAST_WORK_LOOK_MS, { signal: this.#c.signal })
+      await this.#audit('woken')
+    }
   }
 
   #allHanded(): boolean {
@@ -246,7 +251,13 @@ export class RealRun implements EngineRun {
       index,
       region,
       state:
-        group.behaviour === 'hostile' ? ('hostile' as const) : this.#down.has(index) ? ('down' as const) : group.reachability === 'always_on' ? ('up' as const) : ('asleep' as const)
+        group.behaviour === 'hostile'
+          ? ('hostile' as const)
+          : this.#down.has(index)
+            ? ('down' as const)
+            : group.reachability === 'always_on'
+              ? ('up' as const)
+              : ('asleep' as const)
     }))
     this.#c.recorder.drew({ atMs: Math.round(this.#nowMs), label, nodes, edges })
   }

@@ -126,8 +126,10 @@ export class Recorder {
     }
   }
 
-  woke(atMs: number, secondOfPeriod: number): void {
+  /** @param secondOfPeriod - of a node that woke by itself; undefined: it was woken */
+  woke(atMs: number, secondOfPeriod?: number): void {
     this.#at(atMs).woke++
+    if (secondOfPeriod === undefined) return
     this.wakesBySecond.set(secondOfPeriod, (this.wakesBySecond.get(secondOfPeriod) ?? 0) + 1)
   }
 

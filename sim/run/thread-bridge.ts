@@ -13,7 +13,11 @@ export class ThreadBridge implements Bridge {
   readonly #notes = new Map<number, { end: string; note: Note }[]>()
   #asks = 0
 
-  constructor(network: DirectNetwork, ports: ReadonlyMap<number, MessagePort>, peers: ReadonlyMap<string, { thread: number; index: number }>) {
+  constructor(
+    network: DirectNetwork,
+    ports: ReadonlyMap<number, MessagePort>,
+    peers: ReadonlyMap<string, { thread: number; index: number }>
+  ) {
     this.#network = network
     this.#ports = ports
     this.#peers = peers

@@ -1,7 +1,7 @@
 import { extname } from 'node:path'
 import { MessageChannel, Worker } from 'node:worker_threads'
-import type { ProtocolTraffic } from '../../src/net/traffic.ts'
 import { RookeryError, type RookeryErrorInit } from '../../src/errors.ts'
+import type { ProtocolTraffic } from '../../src/net/traffic.ts'
 import type { Definition } from '../scenario/definition.ts'
 import type { Plan } from '../scenario/events.ts'
 import type { AuditTotal, NodeAction, NodePool } from './node-pool.ts'
@@ -60,7 +60,7 @@ export class ThreadPool implements NodePool {
     })
   }
 
-  #receive(reply: PoolReply): void {
+  #receive(reply: PoolReply) {
     if (!('id' in reply)) {
       for (const call of this.#calls.values()) call.onProgress(reply)
       return
@@ -79,7 +79,12 @@ export class ThreadPool implements NodePool {
     this.#calls.clear()
   }
 
-  #call<T>(thread: number, method: string, args: readonly unknown[] = [], { signal, onProgress }: { signal?: AbortSignal; onProgress?: Call['onProgress'] } = {}): Promise<T> {
+  #call<T>(
+    thread: number,
+    method: string,
+    args: readonly unknown[] = [],
+    { signal, onProgress }: { signal?: AbortSignal; onProgress?: Call['onProgress'] } = {}
+  ): Promise<T> {
     const id = this.#ids++
     const worker = this.#workers[thread] as Worker
     const cancel = () => worker.postMessage({ cancel: id } satisfies PoolCall)
@@ -90,8 +95,14 @@ export class ThreadPool implements NodePool {
     }).finally(() => signal?.removeEventListener('abort', cancel))
   }
 
-  #all<T>(method: string, args: readonly unknown[] = [], options: { signal?: AbortSignal; onProgress?: Call['onProgress'] } = {}): Promise<T[]> {
-    return Promise.all(this.#workers.map((_, thread) => this.#call<T>(thread, method, args, thread === 0 ? options : { ...options, onProgress: () => {} })))
+  #all<T>(
+    method: string,
+    args: readonly unknown[] = [],
+    options: { signal?: AbortSignal; onProgress?: Call['onProgress'] } = {}
+  ): Promise<T[]> {
+    return Promise.all(
+      this.#workers.map((_, thread) => this.#call<T>(thread, method, args, thread === 0 ? options : { ...options, onProgress: () => {} }))
+    )
   }
 
   async boot(step: () => void): Promise<void> {

@@ -81,7 +81,8 @@ const timing = {
   atOnce: z.int().min(1).max(1_000).optional().meta({ description: 'at most so many under way' })
 }
 
-const verb = <N extends string, S extends z.ZodRawShape>(verbName: N, shape: S) => z.strictObject({ do: z.literal(verbName), ...timing, ...shape })
+const verb = <N extends string, S extends z.ZodRawShape>(verbName: N, shape: S) =>
+  z.strictObject({ do: z.literal(verbName), ...timing, ...shape })
 
 export const stepSchema = z.discriminatedUnion('do', [
   verb('announce', { who, space }),
@@ -90,7 +91,13 @@ export const stepSchema = z.discriminatedUnion('do', [
   verb('discover', { who, space, by: z.enum(['topic', 'parent', 'turns', 'anonymous']).default('topic') }),
   verb('publish', { who }),
   verb('openSession', { who, to: who, pairs: count.optional() }),
-  verb('send', { who, to: who, pairs: count.optional(), times: z.int().min(1).max(10_000).default(1), bytes: z.int().min(1).max(65_536).default(64) }),
+  verb('send', {
+    who,
+    to: who,
+    pairs: count.optional(),
+    times: z.int().min(1).max(10_000).default(1),
+    bytes: z.int().min(1).max(65_536).default(64)
+  }),
   verb('sleep', { who, for: duration.optional() }),
   verb('wake', { who }),
   verb('kill', { who, for: duration.optional().meta({ description: 'and restarted after this time' }) }),
@@ -153,7 +160,9 @@ const networkSchema = z.strictObject({
   loss: z.number().min(0).max(0.5).default(0).meta({ description: 'part of the packets; each lost one comes a retransmission later' }),
   bandwidth: z.boolean().default(false).meta({ description: 'links are as fast as their ends’ hardware' }),
   partitions: z
-    .array(z.strictObject({ stage: z.string(), at: duration.default(0), for: duration, islands: z.array(z.array(name).min(1)).min(2).max(8) }))
+    .array(
+      z.strictObject({ stage: z.string(), at: duration.default(0), for: duration, islands: z.array(z.array(name).min(1)).min(2).max(8) })
+    )
     .max(16)
     .default([])
 })

@@ -1,6 +1,6 @@
-import { randomFraction, type Random } from '../../src/platform/random.ts'
-import { derivedRandom } from '../engine/seeds.ts'
+import { type Random, randomFraction } from '../../src/platform/random.ts'
 import { drawDistinct, drawInteger } from '../engine/draw.ts'
+import { derivedRandom } from '../engine/seeds.ts'
 import { type Definition, type Group, REGIONS, type Step } from './definition.ts'
 import type { Lane, Plan, PlannedNode, PlannedStage, SimAction, SimEvent } from './events.ts'
 import { EVERYONE } from './references.ts'
@@ -47,7 +47,10 @@ function placed(scenario: Definition, total: number, seed: number): PlannedNode[
   const list: { group: Group; region: PlannedNode['region'] }[] = []
   for (const [i, group] of scenario.nodes.entries()) {
     for (let n = 0; n < (counts[i] as number); n++) {
-      list.push({ group, region: group.region === 'everywhere' ? (REGIONS[drawInteger(random, REGIONS.length)] as PlannedNode['region']) : group.region })
+      list.push({
+        group,
+        region: group.region === 'everywhere' ? (REGIONS[drawInteger(random, REGIONS.length)] as PlannedNode['region']) : group.region
+      })
     }
   }
   return list.map((one, index) => ({ index, ...one }))
@@ -56,7 +59,8 @@ function placed(scenario: Definition, total: number, seed: number): PlannedNode[
 function countsOf(groups: readonly Group[], total: number): number[] {
   const sum = groups.reduce((all, { count }) => all + count, 0)
   const counts = groups.map(({ count }) => Math.max(1, Math.floor((count * total) / sum)))
-  for (let i = 0, left = total - counts.reduce((a, b) => a + b, 0); left > 0; i = (i + 1) % groups.length, left--) counts[i] = (counts[i] as number) + 1
+  for (let i = 0, left = total - counts.reduce((a, b) => a + b, 0); left > 0; i = (i + 1) % groups.length, left--)
+    counts[i] = (counts[i] as number) + 1
   return counts
 }
 
@@ -66,7 +70,9 @@ export function defaultNodes(scenario: Definition): number {
 
 function chosen(who: Who, nodes: readonly PlannedNode[], random: Random): number[] {
   const { group = EVERYONE, node, count, share, except } = typeof who === 'string' ? { group: who } : who
-  const of = nodes.filter((one) => (group === EVERYONE || one.group.group === group) && one.group.group !== except).map(({ index }) => index)
+  const of = nodes
+    .filter((one) => (group === EVERYONE || one.group.group === group) && one.group.group !== except)
+    .map(({ index }) => index)
   if (node !== undefined) return of.slice(node % Math.max(1, of.length)).slice(0, 1)
   const wanted = count ?? (share === undefined ? undefined : Math.round(of.length * share))
   return wanted === undefined ? of : drawDistinct(random, of, wanted)
@@ -83,7 +89,8 @@ function laneOf(step: Step, nodes: readonly PlannedNode[], random: Random, sends
   if (step.over !== undefined) times.sort((a, b) => a - b)
   const events = actions.map((action, i): SimEvent => ({ atMs: times[i] as number, ...action }))
   if (step.do === 'kill' && step.for !== undefined) {
-    for (const { node, atMs } of [...events] as { node: number; atMs: number }[]) events.push({ atMs: atMs + step.for, do: 'restart', node })
+    for (const { node, atMs } of [...events] as { node: number; atMs: number }[])
+      events.push({ atMs: atMs + step.for, do: 'restart', node })
     events.sort((a, b) => a.atMs - b.atMs)
   }
   return { events, paceMs: step.pace ?? 0, atOnce: step.pace === undefined ? step.atOnce : (step.atOnce ?? 1) }
@@ -127,7 +134,11 @@ function actionsOf(step: Step, nodes: readonly PlannedNode[], random: Random, se
 }
 
 /** Different pairs, where there are as many; without a number one for each of `who`. */
-function pairsOf({ who, to, pairs }: { who: Who; to: Who; pairs?: number | undefined }, nodes: readonly PlannedNode[], random: Random): [number, number][] {
+function pairsOf(
+  { who, to, pairs }: { who: Who; to: Who; pairs?: number | undefined },
+  nodes: readonly PlannedNode[],
+  random: Random
+): [number, number][] {
   const from = chosen(who, nodes, random)
   const targets = chosen(to, nodes, random)
   if (pairs === undefined) {
@@ -157,7 +168,11 @@ function loadOf(
   const from = chosen(load.who, nodes, random)
   const to = load.to === undefined ? [] : chosen(load.to, nodes, random)
   const events: SimEvent[] = []
-  for (let atMs = exponential(random, 1_000 / load.perSecond); atMs < lastsMs && events.length < EVENTS_MAX; atMs += exponential(random, 1_000 / load.perSecond)) {
+  for (
+    let atMs = exponential(random, 1_000 / load.perSecond);
+    atMs < lastsMs && events.length < EVENTS_MAX;
+    atMs += exponential(random, 1_000 / load.perSecond)
+  ) {
     const node = from[drawInteger(random, from.length)] as number
     const target = to.length === 0 ? node : (to[drawInteger(random, to.length)] as number)
     const at = { atMs: Math.floor(atMs) }

@@ -63,10 +63,14 @@ export function checkReferences(scenario: Definition): WrongReference | undefine
   for (const [i, load] of scenario.load.entries()) {
     const stage = stages.get(load.stage)
     if (stage === undefined) return { path: ['load', i, 'stage'], message: `there is no stage "${load.stage}"` }
-    if (stage.lastsMs === undefined) return { path: ['load', i, 'stage'], message: `the stage "${load.stage}" does not say how long it lasts` }
-    if ((load.do === 'discover' || load.do === 'join') && load.space === undefined) return { path: ['load', i], message: `${load.do} needs a space` }
-    if ((load.do === 'send' || load.do === 'openSession') && load.to === undefined) return { path: ['load', i], message: `${load.do} needs "to"` }
-    const wrong = wrongWho(load.who, ['load', i, 'who']) ?? wrongWho(load.to, ['load', i, 'to']) ?? wrongSpace(load.space, ['load', i, 'space'])
+    if (stage.lastsMs === undefined)
+      return { path: ['load', i, 'stage'], message: `the stage "${load.stage}" does not say how long it lasts` }
+    if ((load.do === 'discover' || load.do === 'join') && load.space === undefined)
+      return { path: ['load', i], message: `${load.do} needs a space` }
+    if ((load.do === 'send' || load.do === 'openSession') && load.to === undefined)
+      return { path: ['load', i], message: `${load.do} needs "to"` }
+    const wrong =
+      wrongWho(load.who, ['load', i, 'who']) ?? wrongWho(load.to, ['load', i, 'to']) ?? wrongSpace(load.space, ['load', i, 'space'])
     if (wrong !== undefined) return wrong
   }
   for (const [i, { stage, islands }] of scenario.network.partitions.entries()) {

@@ -7,7 +7,18 @@ import { parseScenario, SCENARIO_BYTES_MAX } from './parse.ts'
 
 const SUFFIX = '.yaml'
 /** In the order in which a reader meets them. */
-const ORDER = ['first-contact', 'rush-hour', 'churn', 'sleepers', 'sleepers-without-jitter', 'split-brain', 'crash-storm', 'internet', 'hostile', 'hostile-short']
+const ORDER = [
+  'first-contact',
+  'rush-hour',
+  'churn',
+  'sleepers',
+  'sleepers-without-jitter',
+  'split-brain',
+  'crash-storm',
+  'internet',
+  'hostile',
+  'hostile-short'
+]
 
 /** The folder of the scenarios that come with the package: beside this file's sources, wherever it was compiled to. */
 function folder(): string {
@@ -54,13 +65,17 @@ export function loadScenario(ref: string): Definition {
     if (statSync(ref).size > SCENARIO_BYTES_MAX) throw new Error(`it has more than ${SCENARIO_BYTES_MAX} bytes`)
     text = readFileSync(ref, 'utf8')
   } catch (cause) {
-    throw new RookeryError('SCENARIO_UNREADABLE', `the scenario ${ref} cannot be read: ${cause instanceof Error ? cause.message : String(cause)}`, {
-      kind: 'config',
-      field: 'scenario',
-      value: ref,
-      remedy: 'check the path; `rookery sim new FILE` makes one',
-      cause
-    })
+    throw new RookeryError(
+      'SCENARIO_UNREADABLE',
+      `the scenario ${ref} cannot be read: ${cause instanceof Error ? cause.message : String(cause)}`,
+      {
+        kind: 'config',
+        field: 'scenario',
+        value: ref,
+        remedy: 'check the path; `rookery sim new FILE` makes one',
+        cause
+      }
+    )
   }
   return parseScenario(text, ref)
 }

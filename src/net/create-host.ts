@@ -164,7 +164,9 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
       announce,
       announceFilter: (addrs: Multiaddr[]) => addrs.filter(isPublic ? isPublicAddr : (addr) => !isLinkLocal(addr))
     },
-    transports: (profile === 'memory' ? [memoryTransport ?? memory()] : await transports()).map((make) => (c: never) => listening.watch(make(c))) as never,
+    transports: (profile === 'memory' ? [memoryTransport ?? memory()] : await transports()).map(
+      (make) => (c: never) => listening.watch(make(c))
+    ) as never,
     transportManager: { faultTolerance: FaultTolerance.NO_FATAL },
     connectionEncrypters: profile === 'memory' ? [plaintext()] : [noise()],
     streamMuxers: [yamux({ enableKeepAlive: profile !== 'memory', streamOptions: { maxStreamWindowSize: YAMUX_STREAM_WINDOW_BYTES } })],

@@ -1,8 +1,8 @@
 import { join, resolve } from 'node:path'
 import type { Definition, EngineKind, RunOptions, SimReport } from '../../../sim/index.ts'
 import { EXIT_CODES } from '../../errors.ts'
-import type { Invocation } from '../context.ts'
 import { systemClock } from '../../platform/clock.ts'
+import type { Invocation } from '../context.ts'
 import { bytesText, type Output } from '../output.ts'
 import { makeFolder, safeName, saveFile } from '../sim-files.ts'
 
@@ -102,7 +102,8 @@ function summary(out: Output, report: SimReport, files: { json: string; html: st
     ['sent by a node (median)', `${messages.perNode.p50} messages, ${bytesText(messages.bytesPerNode.p50)}`],
     ['memory at its highest', `${bytesText(memory.rssBytesMax)}, ${bytesText(memory.bytesPerNode)} a node`]
   )
-  if (model === undefined) rows.push(['event loop busy, delay p99', `${(eventLoop.utilization * 100).toFixed(0)} %, ${eventLoop.delayP99Ms} ms`])
+  if (model === undefined)
+    rows.push(['event loop busy, delay p99', `${(eventLoop.utilization * 100).toFixed(0)} %, ${eventLoop.delayP99Ms} ms`])
   else {
     rows.push(['events', `${model.events.toLocaleString('en')}, ${model.eventsPerSec.toLocaleString('en')} a second`])
     rows.push(['time simulated', seconds(model.simulatedMs)], ['event log', report.eventLog.sha256.slice(0, 16)])

@@ -18,8 +18,12 @@ export const registerSim: RegisterCommand = (program, run) => {
     command
       .option('--nodes <count>', 'how many nodes (default: what the scenario says)', Number)
       .option('--seed <number>', 'decides keys and who does what (default: what the scenario says)', Number)
-      .addOption(new Option('--engine <engine>', 'real nodes, or a model of them (default: what the scenario says)').choices(['real', 'model']))
-      .addOption(new Option('--transport <transport>', 'of real nodes: straight through memory, or QUIC at loopback').choices(['memory', 'quic']))
+      .addOption(
+        new Option('--engine <engine>', 'real nodes, or a model of them (default: what the scenario says)').choices(['real', 'model'])
+      )
+      .addOption(
+        new Option('--transport <transport>', 'of real nodes: straight through memory, or QUIC at loopback').choices(['memory', 'quic'])
+      )
       .option('--threads <count>', 'worker threads for real nodes (default: 1)', Number)
       .option('--log <file>', 'writes the event log; that of a model is the same for the same seed')
       .option('--no-shrink', 'does not look for the shortest list of events that still fails')
@@ -28,11 +32,15 @@ export const registerSim: RegisterCommand = (program, run) => {
   withRunOptions(sim.command('run <scenario>'))
     .description('run a scenario, by name or file, and write report.json and report.html; exits 0 only if all that it wanted came true')
     .addHelpText('after', '\nExample:\n  rookery sim run first-contact --nodes 100 --seed 1')
-    .action((ref: string, options: SimRunOptions, command) => run(command, async (invocation) => await runAndReport(invocation, await load(ref), options)))
+    .action((ref: string, options: SimRunOptions, command) =>
+      run(command, async (invocation) => await runAndReport(invocation, await load(ref), options))
+    )
 
   sim
     .command('replay <report>')
-    .description('run again what a report.json tells of: the same scenario, nodes and seed, or the short list of events that it was made down to')
+    .description(
+      'run again what a report.json tells of: the same scenario, nodes and seed, or the short list of events that it was made down to'
+    )
     .option('--out <dir>', 'where the reports go (default: sim-out/replay)')
     .addHelpText('after', '\nExample:\n  rookery sim replay sim-out/churn-100-1/report.json')
     .action((file: string, { out: folder }: { out?: string }, command) =>
@@ -62,12 +70,22 @@ export const registerSim: RegisterCommand = (program, run) => {
         const { defaultNodes, planOf } = await import('../../../sim/index.ts')
         const definition = await load(ref)
         const plan = planOf(definition, options.nodes ?? defaultNodes(definition), options.seed ?? definition.seed)
-        const stages = plan.stages.map(({ name, lastsMs, lanes }) => ({ name, lastsMs, events: lanes.reduce((sum, { events }) => sum + events.length, 0) }))
+        const stages = plan.stages.map(({ name, lastsMs, lanes }) => ({
+          name,
+          lastsMs,
+          events: lanes.reduce((sum, { events }) => sum + events.length, 0)
+        }))
         out.result({ name: definition.name, engine: definition.engine, nodes: plan.nodes.length, stages }, () => {
-          out.line(`${out.paint.green('sound')}  ${out.paint.bold(definition.name)}, ${plan.nodes.length} nodes, ${definition.engine} engine`)
+          out.line(
+            `${out.paint.green('sound')}  ${out.paint.bold(definition.name)}, ${plan.nodes.length} nodes, ${definition.engine} engine`
+          )
           out.table(
             ['STAGE', 'LASTS', 'EVENTS'],
-            stages.map(({ name, lastsMs, events }) => [name, lastsMs === 0 ? 'until done' : `${lastsMs / 1_000} s`, events.toLocaleString('en')])
+            stages.map(({ name, lastsMs, events }) => [
+              name,
+              lastsMs === 0 ? 'until done' : `${lastsMs / 1_000} s`,
+              events.toLocaleString('en')
+            ])
           )
         })
         return undefined
@@ -86,13 +104,20 @@ export const registerSim: RegisterCommand = (program, run) => {
         await load(from)
         const path = resolve(file)
         if (existsSync(path) && force !== true) {
-          throw new RookeryError('FILE_EXISTS', `${file} is there already`, { kind: 'conflict', field: 'file', value: file, remedy: 'name another file, or give --force' })
+          throw new RookeryError('FILE_EXISTS', `${file} is there already`, {
+            kind: 'conflict',
+            field: 'file',
+            value: file,
+            remedy: 'name another file, or give --force'
+          })
         }
         const schemaFile = `${path}.schema.json`
         await saveFile(schemaFile, `${JSON.stringify(definitionJsonSchema(), null, 2)}\n`)
         const text = shippedText(from).replace(/\$schema=.*/, `$schema=./${file.split(/[/\\]/).at(-1)}.schema.json`)
         await saveFile(path, text)
-        out.result({ file: path, schema: schemaFile }, () => out.line(`made  ${path}\n      ${schemaFile}\nnext  rookery sim check ${file}`))
+        out.result({ file: path, schema: schemaFile }, () =>
+          out.line(`made  ${path}\n      ${schemaFile}\nnext  rookery sim check ${file}`)
+        )
         return undefined
       })
     )
@@ -107,7 +132,9 @@ export const registerSim: RegisterCommand = (program, run) => {
         const { definitionJsonSchema } = await import('../../../sim/index.ts')
         const schema = definitionJsonSchema()
         if (file !== undefined) await saveFile(resolve(file), `${JSON.stringify(schema, null, 2)}\n`)
-        out.result(file === undefined ? schema : { file: resolve(file) }, () => out.line(file === undefined ? JSON.stringify(schema, null, 2) : `made  ${resolve(file)}`))
+        out.result(file === undefined ? schema : { file: resolve(file) }, () =>
+          out.line(file === undefined ? JSON.stringify(schema, null, 2) : `made  ${resolve(file)}`)
+        )
         return undefined
       })
     )
