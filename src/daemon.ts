@@ -1,10 +1,15 @@
-import { controlHandlers } from './api/control-handlers.ts'
+import { controlHandlers, type Reload } from './api/control-handlers.ts'
 import { type ControlServer, serveControl } from './api/control-server.ts'
 import type { NodeStatus } from './api/methods.ts'
 import { nodeStatus } from './api/node-status.ts'
+import type { LoadedConfig } from './config/load.ts'
+import { reloadConfig } from './config/reload.ts'
 import type { Config } from './config/schema.ts'
 import { EXIT_CODES } from './errors.ts'
+import { Traffic } from './net/traffic.ts'
 import { type NodeOverrides, STOP_MS_MAX, startNode } from './node.ts'
+import { openOps } from './ops/open-ops.ts'
+import { silentLogger } from './platform/logger.ts'
 import { createLogger } from './platform/pino-logger.ts'
 import type { RookeryNode } from './rookery-node.ts'
 import { writeLockFile } from './store/lock-file.ts'
@@ -15,17 +20,31 @@ const EXIT_MS_MAX = STOP_MS_MAX + 400
 export interface DaemonOptions {
   /** the node answers from now on */
   onReady?: (status: NodeStatus) => void
+  /** the settings as they stand now; absent: they cannot be read anew */
+  reload?: () => Pick<LoadedConfig, 'config' | 'warnings'>
   overrides?: NodeOverrides
 }
 
 /**
- * Runs a node in the foreground until SIGINT, SIGTERM, SIGHUP or a `stop` by the control API; the first signal stops cleanly within 5 s, a second ends
- * the process at once with 130.
+ * Runs a node in the foreground until SIGINT, SIGTERM or a `stop` by the control API; the first signal stops cleanly within 5 s, a second ends
+ * the process at once with 130. SIGHUP reads the settings anew, or stops where a terminal hangs up.
  * @returns the exit code
  * @throws RookeryError as {@link startNode}
  */
 export async function runDaemon(config: Config & { dataDir: string }, options: DaemonOptions = {}): Promise<number> {
-  const logger = options.overrides?.logger ?? createLogger({ level: config.logs.level })
+  const own = options.overrides?.logger === undefined ? createLogger(config.logs) : undefined
+  const logger = options.overrides?.logger ?? own ?? silentLogger
+  const { reload: read } = options
+  const reload =
+    read === undefined
+      ? undefined
+      : () => {
+          const { config: next, warnings } = read()
+          const changed = reloadConfig(config, next)
+          own?.setLevels(config.logs)
+          logger.info(changed, 'read the settings anew')
+          return { ...changed, warnings }
+        }
   const starting = new AbortController()
   let node: RookeryNode | undefined
   let signals = 0
@@ -37,13 +56,24 @@ export async function runDaemon(config: Config & { dataDir: string }, options: D
     starting.abort(new DOMException(`stopped by ${name}`, 'AbortError'))
     void node?.stop()
   }
-  const names: NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP']
+  const byHangUp = () => {
+    if (reload === undefined || process.stdin.isTTY === true) return stopBy('SIGHUP')
+    try {
+      reload()
+    } catch (error) {
+      logger.error({ error }, 'the settings cannot be read anew; the former ones stay in force')
+    }
+  }
+  const names: NodeJS.Signals[] = ['SIGINT', 'SIGTERM']
   for (const name of names) process.on(name, stopBy)
+  process.on('SIGHUP', byHangUp)
   try {
-    node = await startNode(config, { ...options.overrides, logger, signal: starting.signal })
+    const traffic = options.overrides?.traffic ?? new Traffic()
+    node = await startNode(config, { ...options.overrides, logger, traffic, signal: starting.signal })
     const running = node
     try {
-      await openControl(running, config.dataDir)
+      await openControl(running, config.dataDir, reload === undefined ? {} : { reload })
+      if (config.ops.enabled) running.opsUrl = (await openOps(running, { traffic })).url
       options.onReady?.(await nodeStatus(running))
     } catch (error) {
       await running.stop()
@@ -57,13 +87,14 @@ export async function runDaemon(config: Config & { dataDir: string }, options: D
     throw error
   } finally {
     for (const name of names) process.off(name, stopBy)
+    process.off('SIGHUP', byHangUp)
   }
 }
 
 /** Serves the control API of a node and writes `node.json`, which names this process to others. */
-export async function openControl(node: RookeryNode, dataDir: string): Promise<ControlServer> {
+export async function openControl(node: RookeryNode, dataDir: string, daemon: { reload?: Reload } = {}): Promise<ControlServer> {
   const { startedAtMs, logger, random } = node
-  const control = await serveControl({ handlers: controlHandlers(node), logger, random }, { dataDir, startedAtMs })
+  const control = await serveControl({ handlers: controlHandlers(node, daemon), logger, random }, { dataDir, startedAtMs })
   node.closeFirst('control API', 500, () => control.close())
   writeLockFile(dataDir, { startedAtMs, socket: control.address })
   return control

@@ -52,5 +52,5 @@ export type { InputOf, OutputOf, SchemaOf, StandardResult, StandardSchema } from
 export type { OwnState, SessionStates, State, StateInfo, WatchOptions } from './state/state.ts'
 export type { TypedEvent, TypedOwnState, TypedState } from './state/typed.ts'
 export type { StateEvent } from './state/watch.ts'
-export type { AgentHandler, HandlerResult, HandlerSkill, HandlerTask, SideEffects } from './tasks/handler.ts'
+export type { AgentHandler, HandlerContext, HandlerResult, HandlerSkill, HandlerTask, SideEffects } from './tasks/handler.ts'
 export type { Json, JsonObject, Todo, TodoState } from './tasks/todo.ts'

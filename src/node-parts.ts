@@ -8,6 +8,9 @@ import type { OutgoingObjects } from './delivery/outgoing.ts'
 import type { ReplayCache } from './delivery/replay-cache.ts'
 import type { Discovery } from './discovery/create-discovery.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
+import type { Access } from './grants/access.ts'
+import type { Grants } from './grants/grants.ts'
+import type { SendBuckets } from './grants/send-buckets.ts'
 import type { Groups } from './groups/groups.ts'
 import type { Agents } from './identity/agents.ts'
 import type { NodeKey } from './identity/node-key.ts'
@@ -51,6 +54,9 @@ export interface NodeParts extends Base {
   localPoints: LocalPoints | undefined
   evidence: EvidenceService
   successions: Successions
+  grants: Grants
+  buckets: SendBuckets
+  access: Access
   todos: LevelTodos
   queue: LevelAsleepQueue
   clockGuard: ClockGuard

@@ -23,6 +23,9 @@ import { createEvidence } from './evidence/create-evidence.ts'
 import type { RecordEvidence } from './evidence/evidence.ts'
 import { refuseIfElsewhere } from './evidence/identity-elsewhere.ts'
 import { LocalStakeLedger, type StakeLedger } from './evidence/stake-ledger.ts'
+import { Access } from './grants/access.ts'
+import { Grants } from './grants/grants.ts'
+import { SendBuckets } from './grants/send-buckets.ts'
 import { createGroups } from './groups/create-groups.ts'
 import { ReadyRuns } from './groups/ready-runs.ts'
 import { homeOf, type LocalAgent } from './identity/agent.ts'
@@ -144,6 +147,10 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const replay = await ReplayCache.open(components)
   const bounds: QueueBounds = config.queue
   const successions = await Successions.open(components)
+  const grants = await Grants.open({ ...components, logger: logger.child('grants') })
+  closing.push('grants', 100, () => grants.stop())
+  const buckets = new SendBuckets({ ...base, grants }, () => ({ burst: config.grants.sendBurst, perMin: config.grants.sendPerMin }))
+  const access = new Access({ grants, buckets, agents, successions, logger: logger.child('grants') }, { peers: () => config.grants.peers })
   const outgoing = await OutgoingObjects.open(components)
   const homeOfHex = (hex: EidHex) => agents.homeOf(hex)
   const queue = await LevelAsleepQueue.open(
@@ -163,7 +170,8 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
           { ...components, clockGuard },
           { bounds: config.keeper, homeOf: rootOf, mayKeepFor: mayKeepFor(config.keeper.for, rootOf) }
         )
-  const todos = await createTodos(components)
+  const { interruptMs, attemptsMax, retryFirstMs, retryLastMs } = config.tasks
+  const todos = await createTodos(components, { interruptMs, attemptsMax, retryFirstMs, retryLastMs })
   closing.push('todos', 500, () => todos.stop())
   go()
 
@@ -285,6 +293,9 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     localPoints,
     evidence,
     successions,
+    grants,
+    buckets,
+    access,
     todos,
     queue,
     clockGuard,

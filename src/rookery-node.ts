@@ -10,7 +10,7 @@ import { type SendOutcome, sendMessage } from './a2a/send-message.ts'
 import { AgentPublishing } from './agent-publishing.ts'
 import { AgentRotations, type RotationReport } from './agent-rotations.ts'
 import type { Config } from './config/schema.ts'
-import { approvalPolicy } from './delivery/approval-policy.ts'
+import { currentPolicy } from './delivery/approval-policy.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from './delivery/asleep-queue.ts'
 import { Attachments } from './delivery/attachments.ts'
 import { Drain } from './delivery/drain.ts'
@@ -20,6 +20,9 @@ import type { DiscoverQuery, Discovery } from './discovery/create-discovery.ts'
 import type { DiscoverOptions, FoundAnonymously } from './discovery/discover.ts'
 import { RookeryError } from './errors.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
+import type { Access } from './grants/access.ts'
+import type { Grants } from './grants/grants.ts'
+import type { SendBuckets } from './grants/send-buckets.ts'
 import type { Groups } from './groups/groups.ts'
 import { homeOf, type LocalAgent } from './identity/agent.ts'
 import type { AgentAdd, Agents, ModeChange } from './identity/agents.ts'
@@ -78,11 +81,19 @@ export class RookeryNode {
   readonly localPoints: LocalPoints | undefined
   /** verdicts on identities that contradicted themselves, and the blacklist (protocol/README.md §8) */
   readonly evidence: EvidenceService
+  /** vended endpoints of our agents (protocol/README.md §9, Grants) */
+  readonly grants: Grants
+  /** how fast tasks may be made with them */
+  readonly sendBuckets: SendBuckets
+  /** who may do what with our agents: the one check of every door */
+  readonly access: Access
   readonly todos: LevelTodos
   readonly queue: LevelAsleepQueue
   readonly logger: Logger
   readonly clock: Clock
   readonly random: Random
+  /** where the operator's server listens, once the daemon opened it */
+  opsUrl: string | undefined
   readonly #parts: NodeParts
   readonly #local: LocalA2a
   readonly #remote: RemoteAgents
@@ -120,6 +131,9 @@ export class RookeryNode {
     this.points = parts.points
     this.localPoints = parts.localPoints
     this.evidence = parts.evidence
+    this.grants = parts.grants
+    this.sendBuckets = parts.buckets
+    this.access = parts.access
     this.todos = todos
     this.queue = queue
     this.logger = logger.child('node')
@@ -132,17 +146,19 @@ export class RookeryNode {
       leaseMs: config.tasks.leaseMs,
       graceMs: 500
     })
-    const approvedBy = approvalPolicy(config.delivery.approve, { rootOf: (hex) => parts.successions.rootOf(hex) })
+    const approvedBy = currentPolicy(() => config.delivery.approve, { rootOf: (hex) => parts.successions.rootOf(hex) })
     this.#drain = new Drain(parts, {
       rootOf: (hex) => parts.successions.rootOf(hex),
       isAudience: (agent, audience) => agents.ofAnyEid(audience)?.homeHex === homeOf(agent),
       approvalFor: (agent, _message, issuer) =>
         this.#runners.sideEffects(agent) === 'consequential' ? (approvedBy(agent, issuer) ?? 'needed') : 'none',
+      maySend: (agent, principal) => parts.access.maySendStill(agent, principal),
       perSecMax: config.delivery.drainPerSec
     })
     this.attachments = new Attachments(parts, (home, now) => this.#attached(home, now))
     this.#local = new LocalA2a({
       todos,
+      access: parts.access,
       clock,
       reachability: (agent) => this.reachability(agent),
       card: (agent) => this.card(agent),
@@ -392,6 +408,11 @@ export class RookeryNode {
       value: id,
       remedy: 'list them with `rookery session list`'
     })
+  }
+
+  /** The EID that an agent was first known by here. */
+  rootOf(hex: EidHex): EidHex {
+    return this.#parts.successions.rootOf(hex)
   }
 
   /** The EID that an agent has now: of ours always, of others as far as a session showed it. */

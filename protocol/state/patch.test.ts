@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { utf8 } from '../bytes.ts'
+import { canonicalJson } from '../canonical-json.ts'
 import { ProtocolError } from '../errors.ts'
-import { canonicalJson, type JsonValue, parseCanonicalJson } from './json.ts'
+import { type JsonValue, parseCanonicalJson } from './json.ts'
 import { applyJsonPatch, applyMergePatch, type JsonPatchOp, jsonPatchOf } from './patch.ts'
 
 describe('canonical JSON', () => {

@@ -1,5 +1,6 @@
+import { canonicalJson } from '../canonical-json.ts'
 import { ProtocolError } from '../errors.ts'
-import { canonicalJson, type JsonValue } from './json.ts'
+import type { JsonValue } from './json.ts'
 
 /** Operations of one JSON Patch. */
 export const PATCH_OPS_MAX = 1_024

@@ -63,6 +63,7 @@ export async function bootNode(init: BootInit): Promise<SimNode> {
       registrarsMax: SIM_K,
       dht: { k: SIM_K, alpha: SIM_ALPHA, disjointPaths: 1 },
       http: { enabled: false },
+      grants: { peers: 'anyone' },
       logs: { level: 'silent' },
       ...(network === undefined ? { listen: ['/ip4/127.0.0.1/udp/0/quic-v1'] } : {})
     },

@@ -1,35 +1,27 @@
-import { createServer, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { UnauthenticatedUser } from '@a2a-js/sdk/server'
-import { jsonRpcHandler } from '@a2a-js/sdk/server/express'
-import express, { type Express, type Request, type RequestHandler, type Response } from 'express'
-import { toHex, utf8 } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
-import {
-  OFFLINE_DELIVERY_EXTENSION_URI,
-  type Refusal,
-  type RefusalForm,
-  refusalFormOf,
-  refusalResponse
-} from '../../protocol/delivery/refusals.ts'
-import { type Eid, type EidHex, eidFromDid, eidHex } from '../../protocol/identity/eid.ts'
+import type { RefusalForm } from '../../protocol/delivery/refusals.ts'
+import type { Eid, EidHex } from '../../protocol/identity/eid.ts'
 import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
-import { A2aError, toA2aError } from './a2a-error.ts'
-import { CARD_MAX_AGE_SEC, cardText, rpcUrlOf, withRpcUrl } from './agent-card.ts'
-import { type Authenticate, checkBearer, isBearer, principalOf } from './bearer.ts'
-import { bodyErrors, hostGuard, jsonOnly, readBody, sendError } from './http-guards.ts'
-import { checkEnvelope, idOf, isObject, type JsonRpcId, parseJson } from './json-rpc.ts'
+import { A2aError } from './a2a-error.ts'
+import type { Authenticate } from './bearer.ts'
+import { cardRoutes } from './card-door.ts'
+import { EdgeHost } from './edge-host.ts'
+import { EdgeRoutes } from './edge-routes.ts'
+import { sendError } from './http-errors.ts'
+import { Exchange } from './http-exchange.ts'
+import { checkHost } from './http-guards.ts'
+import { jsonRpcRoutes } from './json-rpc-door.ts'
 import type { KeepAsleep, KeepOpaque } from './keep-asleep.ts'
-import { isLegacySend, legacyRequest } from './legacy-request.ts'
-import { DeliveryRefused, isSend, type LocalA2a } from './local-a2a.ts'
-import { type A2aMethod, checkMethod, checkParams, checkTenant } from './params.ts'
-import { Caller } from './request-handler.ts'
-import { mountRestSends } from './rest.ts'
-import { checkVersion, isLegacy, readServiceParameters, type ServiceParameters } from './service-parameters.ts'
+import type { LocalA2a } from './local-a2a.ts'
+import type { A2aMethod } from './params.ts'
+import { restRoutes } from './rest-door.ts'
+import type { ServiceParameters } from './service-parameters.ts'
 
 /** Agents of other nodes, reached through sessions. */
 export interface RemoteAgents {
@@ -92,7 +84,6 @@ export interface A2aEdge {
   close(): Promise<void>
 }
 
-const UNREADABLE: ReadonlySet<string> = new Set(['PARSE_ERROR', 'INVALID_REQUEST', 'INVALID_PARAMS'])
 /** Open HTTP connections; the next is closed unanswered. */
 export const EDGE_CONNECTIONS_MAX = 512
 /** How long requests at work may take to give their last answer when the edge closes. */
@@ -113,9 +104,10 @@ class HttpEdge implements A2aEdge {
   readonly #components: A2aEdgeComponents
   readonly #settings: A2aEdgeSettings
   readonly #server: Server
-  readonly #stopping = new AbortController()
-  readonly #rpc = new WeakMap<LocalAgent, RequestHandler>()
-  #working = 0
+  readonly #host: EdgeHost
+  readonly #routes: EdgeRoutes
+  readonly #open = new Set<Exchange>()
+  #isStopping = false
 
   constructor(components: A2aEdgeComponents, settings: A2aEdgeSettings) {
     if (!LOOPBACK.test(settings.host)) {
@@ -135,7 +127,9 @@ class HttpEdge implements A2aEdge {
     }
     this.#components = components
     this.#settings = settings
-    this.#server = createServer(this.#app())
+    this.#host = new EdgeHost(components, settings, { publicUrl: () => this.publicUrl, onIdle: () => this.#endWhenStopping() })
+    this.#routes = new EdgeRoutes([...cardRoutes(this.#host), ...jsonRpcRoutes(this.#host), ...restRoutes(this.#host)])
+    this.#server = createServer((req, res) => void this.#serve(req, res))
     this.#server.maxConnections = EDGE_CONNECTIONS_MAX
   }
 
@@ -172,7 +166,8 @@ class HttpEdge implements A2aEdge {
   }
 
   async close(): Promise<void> {
-    this.#stopping.abort(new A2aError('INTERNAL_ERROR', 'the node is stopping'))
+    this.#isStopping = true
+    for (const exchange of this.#open) exchange.leave(stopping)
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
     this.#endConnections()
     // Those at work have been told to end; a client that reads nothing must not hold the node up.
@@ -183,296 +178,41 @@ class HttpEdge implements A2aEdge {
 
   /** Connections that are kept alive, or were opened and never used, would hold a closing server. */
   #endConnections(): void {
-    if (this.#working === 0) this.#server.closeAllConnections()
-    else this.#server.closeIdleConnections()
+    if (this.#host.isWorking) this.#server.closeIdleConnections()
+    else this.#server.closeAllConnections()
   }
 
-  #app(): Express {
-    const app = express()
-    app.disable('x-powered-by')
-    app.disable('etag')
-    app.set('query parser', 'simple')
-    app.use(hostGuard(() => this.#settings.publicUrl))
-    const card = (find: (req: Request) => Eid) => this.#route((req, res) => this.#card(find(req), req, res))
-    app.get(
-      '/.well-known/agent-card.json',
-      card(() => this.#defaultAgent().eid)
-    )
-    app.get(
-      '/agents/:did/.well-known/agent-card.json',
-      card((req) => targetOf(req))
-    )
-    const read: RequestHandler[] = [this.#authenticated(), jsonOnly, readBody(this.#settings.bodyBytesMax)]
-    app.post(
-      '/',
-      read,
-      this.#route((req, res) => this.#rpcCall(this.#defaultAgent().eid, req, res))
-    )
-    app.post(
-      '/agents/:did',
-      read,
-      this.#route((req, res) => this.#rpcCall(targetOf(req), req, res))
-    )
-    mountRestSends(app, {
-      components: this.#components,
-      bodyBytesMax: this.#settings.bodyBytesMax,
-      target: (req) => (req.params.did === undefined ? this.#defaultAgent().eid : targetOf(req)),
-      agentAt: (target) => this.#agentAt(target),
-      parametersOf: serviceParameters,
-      gone: (res) => this.#gone(res),
-      atWork: (work) => this.#atWork(work),
-      logged: (err) => this.#logged(err)
-    })
-    app.use((_req, res) => {
-      res
-        .status(404)
-        .json({ error: 'not_found', message: 'POST JSON-RPC to /agents/<did:key>, GET /agents/<did:key>/.well-known/agent-card.json' })
-    })
-    app.use(bodyErrors(this.#settings.bodyBytesMax))
-    return app
+  #endWhenStopping(): void {
+    if (this.#isStopping) setImmediate(() => this.#endConnections())
   }
 
-  #route(work: (req: Request, res: Response) => Promise<void>): RequestHandler {
-    return async (req, res) => {
-      try {
-        await work(req, res)
-      } catch (err) {
-        this.#fail(res, err, null)
-      }
-    }
-  }
-
-  #authenticated(): RequestHandler {
-    return (req, res, next) => {
-      try {
-        res.locals.from = checkBearer(req.headers.authorization, this.#components.authenticate)
-      } catch (err) {
-        // The body of a stranger is not read.
-        res.setHeader('Connection', 'close')
-        if (this.#sleeps(req)) this.#refuse(res, { reason: 'unauthenticated' }, serviceParameters(req), null)
-        else sendError(res, toA2aError(err))
-        return
-      }
-      next()
-    }
-  }
-
-  /** Whether the path names an agent of ours that takes no work now; what it names else is judged later. */
-  #sleeps(req: Request): boolean {
+  /** Never rejects: whatever goes wrong before a door answers becomes JSON. */
+  async #serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    let exchange = new Exchange(req, res, { did: undefined, params: {} }, '')
     try {
-      const target = req.params.did === undefined ? this.#defaultAgent().eid : targetOf(req)
-      const agent = this.#components.agents.get(eidHex(target))
-      return agent !== undefined && this.#components.local.reachability(agent).state === 'asleep'
-    } catch {
-      return false
+      checkHost(req, this.#settings.publicUrl)
+      const found = this.#routes.find(req)
+      if (found === undefined) return exchange.sendJson(404, NOT_FOUND)
+      exchange = new Exchange(req, res, found.address, found.search)
+      await this.#handled(exchange, found.route.handle)
+    } catch (err) {
+      sendError(exchange, this.#host.logged(err))
     }
   }
 
-  #defaultAgent(): LocalAgent {
-    const agent = this.#components.agents.defaultAgent()
-    if (agent === undefined) throw new A2aError('AGENT_UNKNOWN', 'this node has no agent: add one with `rookery agent add`')
-    return agent
-  }
-
-  /** @throws A2aError `AGENT_ROTATED` for a former EID of ours: it names the new one and does nothing */
-  #agentAt(target: Eid): LocalAgent | undefined {
-    const { agents } = this.#components
-    const name = eidHex(target)
-    const found = agents.get(name)
-    const now = found === undefined ? agents.formerly?.(name) : undefined
-    if (now === undefined) return found
-    throw new A2aError('AGENT_ROTATED', `this agent goes by another identity now: ${now.did}`, { metadata: { did: now.did } })
-  }
-
-  async #card(target: Eid, req: Request, res: Response): Promise<void> {
-    const agent = this.#agentAt(target)
-    let card: JsonObject
-    if (agent !== undefined) card = this.#components.local.card(agent)
-    else {
-      const { remote } = this.#components
-      if (remote === undefined) throw new A2aError('AGENT_UNKNOWN', 'no such agent on this node')
-      const asker = isBearer(req.headers.authorization, this.#components.authenticate) ? 'local-agent' : 'anyone'
-      const foreign = await remote.card(this.#defaultAgent(), target, { signal: this.#gone(res), asker })
-      card = withRpcUrl(foreign, rpcUrlOf(this.publicUrl, String(req.params.did)))
-    }
-    const text = cardText(card)
-    const etag = `"${toHex(this.#components.crypto.sha256(utf8(text))).slice(0, 32)}"`
-    res.setHeader('ETag', etag)
-    res.setHeader('Cache-Control', `max-age=${CARD_MAX_AGE_SEC}`)
-    const known = (req.headers['if-none-match'] ?? '').split(',').map((one) => one.trim().replace(/^W\//, ''))
-    if (known.includes(etag) || known.includes('*')) res.status(304).end()
-    else res.status(200).type('application/json').send(text)
-  }
-
-  async #rpcCall(target: Eid, req: Request, res: Response): Promise<void> {
-    const from = res.locals.from as LocalAgent
-    const parameters = serviceParameters(req)
-    let id: JsonRpcId = null
-    await this.#atWork(async () => {
-      const bytes = Buffer.isBuffer(req.body) ? req.body : new Uint8Array(0)
-      let agent: LocalAgent | undefined
-      let sends = true
-      try {
-        agent = this.#agentAt(target)
-        const body = parseJson(bytes)
-        id = idOf(body)
-        const envelope = checkEnvelope(body)
-        sends = isSend(envelope.method) || isLegacySend(envelope.method)
-        // An older caller is understood only where an asleep agent is refused (G-03).
-        const asleep = agent !== undefined && this.#components.local.reachability(agent).state === 'asleep'
-        const asked = asleep && isLegacy(parameters) ? legacyRequest(envelope) : envelope
-        if (!(asleep && isLegacy(parameters) && isSend(asked.method))) checkVersion(parameters)
-        const method = checkMethod(asked.method)
-        checkParams(method, asked.params)
-        checkTenant(asked.params)
-        if (agent !== undefined) await this.#localCall(agent, from, { ...asked, method, parameters }, req, res)
-        else await this.#remoteCall(target, from, { id, method, params: asked.params, parameters }, res)
-      } catch (err) {
-        const kept = sends ? await this.#keepOpaque(err, { agent, from, bytes }, req) : undefined
-        if (kept !== undefined) this.#refuse(res, kept, parameters, id)
-        else if (err instanceof DeliveryRefused) this.#refuse(res, err.refusal, parameters, id)
-        else this.#fail(res, err, id)
-      }
+  async #handled(exchange: Exchange, handle: (exchange: Exchange) => Promise<void>): Promise<void> {
+    this.#open.add(exchange)
+    exchange.res.once('close', () => {
+      this.#open.delete(exchange)
+      exchange.leave()
     })
-  }
-
-  /** What a caller that names no version posts to a sleeping agent is kept as it came where it cannot be read (od-010 and on of the draft's author). */
-  async #keepOpaque(
-    err: unknown,
-    { agent, from, bytes }: { agent: LocalAgent | undefined; from: LocalAgent; bytes: Uint8Array },
-    req: Request
-  ): Promise<Refusal | undefined> {
-    const { keepOpaque, local } = this.#components
-    if (!(err instanceof A2aError) || !UNREADABLE.has(err.reason) || agent === undefined || keepOpaque === undefined) return undefined
-    if (req.header('a2a-version') !== undefined || bytes.length === 0) return undefined
-    const reachability = local.reachability(agent)
-    if (reachability.state !== 'asleep' || !reachability.queues) return undefined
-    return await keepOpaque({ from, to: agent, body: bytes, retryAfterSec: reachability.retryAfterSec })
-  }
-
-  /** @throws A2aError `RATE_LIMITED` */
-  async #atWork(work: () => Promise<void>): Promise<void> {
-    if (this.#working >= this.#settings.requestsMax) {
-      throw new A2aError('RATE_LIMITED', `${this.#settings.requestsMax} requests are at work already`, { retryAfterSec: 1 })
-    }
-    this.#working++
-    try {
-      await work()
-    } finally {
-      this.#working--
-      if (this.#stopping.signal.aborted) setImmediate(() => this.#endConnections())
-    }
-  }
-
-  async #localCall(
-    agent: LocalAgent,
-    from: LocalAgent,
-    call: { id: JsonRpcId; method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
-    req: Request,
-    res: Response
-  ): Promise<void> {
-    const { local, keep } = this.#components
-    const { method, params, parameters, id } = call
-    const principal = principalOf(from)
-    const wait = await local.admit(agent, { principal, method, params }, ({ retryAfterSec }) =>
-      keep({ from, to: agent, params, retryAfterSec })
-    )
-    // An older caller whose message became a task meanwhile has no way to read it here.
-    checkVersion(parameters)
-    const caller = new Caller({ principal, door: 'a2a-http', params, wait, signal: this.#gone(res) })
-    if (parameters.extensions.includes(OFFLINE_DELIVERY_EXTENSION_URI) && declares(local.card(agent), OFFLINE_DELIVERY_EXTENSION_URI)) {
-      res.setHeader('A2A-Extensions', OFFLINE_DELIVERY_EXTENSION_URI)
-    }
-    req.headers['a2a-version'] = parameters.version
-    req.body = { jsonrpc: '2.0', id, method, params }
-    res.locals.caller = caller
-    const send = res.json.bind(res)
-    res.json = (body) => {
-      res.json = send
-      if (caller.refused === undefined) return send(body)
-      sendError(res, caller.refused, id)
-      return res
-    }
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
-    res.once('close', resolve)
-    // The SDK's router answers POST / only.
-    req.url = '/'
-    this.#rpcOf(agent)(req, res, (err?: unknown) => reject(err ?? new TypeError('the SDK passed a checked request on')))
-    await promise
-  }
-
-  #rpcOf(agent: LocalAgent): RequestHandler {
-    let handler = this.#rpc.get(agent)
-    if (handler === undefined) {
-      handler = jsonRpcHandler({
-        requestHandler: this.#components.local.handler(agent),
-        userBuilder: async (req) => (req.res?.locals.caller as Caller | undefined) ?? new UnauthenticatedUser()
-      })
-      this.#rpc.set(agent, handler)
-    }
-    return handler
-  }
-
-  async #remoteCall(
-    to: Eid,
-    from: LocalAgent,
-    call: { id: JsonRpcId; method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
-    res: Response
-  ): Promise<void> {
-    const { remote } = this.#components
-    if (remote === undefined) throw new A2aError('AGENT_UNKNOWN', 'no such agent on this node')
-    const { id, ...request } = call
-    const result = await remote.call(from, to, request, { signal: this.#gone(res) })
-    res.status(200).json({ jsonrpc: '2.0', id, result })
-  }
-
-  /** Fires when the client has left or the edge closes: waiting ends, the work goes on. */
-  #gone(res: Response): AbortSignal {
-    const left = new AbortController()
-    res.once('close', () => left.abort(new A2aError('OUTCOME_UNKNOWN', 'the client left')))
-    return AbortSignal.any([left.signal, this.#stopping.signal])
-  }
-
-  #refuse(res: Response, refusal: Refusal, { version, extensions }: ServiceParameters, id: JsonRpcId): void {
-    if (res.headersSent) return
-    const { form = 'auto', asleepRpcCode } = this.#components.refusals ?? {}
-    const chosen = form === 'auto' ? refusalFormOf({ a2aVersion: version, extensions }) : form
-    const { status, headers, body } = refusalResponse(refusal, chosen, id, { asleep: asleepRpcCode })
-    res.status(status).set(headers).send(JSON.stringify(body))
-  }
-
-  #fail(res: Response, err: unknown, id: JsonRpcId): void {
-    sendError(res, this.#logged(err), id)
-  }
-
-  #logged(err: unknown): A2aError {
-    const error = toA2aError(err)
-    if (error.reason === 'INTERNAL_ERROR' || error.reason === 'STORE_FAILED') {
-      this.#components.logger.error({ err: error.cause ?? err }, 'an A2A request failed')
-    }
-    return error
+    if (this.#isStopping) exchange.leave(stopping)
+    await handle(exchange)
   }
 }
 
-/** @throws A2aError `AGENT_UNKNOWN` */
-function targetOf(req: Request): Eid {
-  try {
-    return eidFromDid(String(req.params.did))
-  } catch (cause) {
-    throw new A2aError('AGENT_UNKNOWN', 'the path names no did:key of an Ed25519 key (did:key:z6Mk…)', {
-      metadata: { field: 'did' },
-      cause
-    })
-  }
-}
+const NOT_FOUND = { error: 'not_found', message: 'POST JSON-RPC to /agents/<did:key>, GET /agents/<did:key>/.well-known/agent-card.json' }
 
-/** The header wins over the query form (§3.6). */
-function serviceParameters(req: Request): ServiceParameters {
-  const query = Object.entries(req.query).find(([name]) => name.toLowerCase() === 'a2a-version')?.[1]
-  return readServiceParameters(req.header('a2a-version') || (typeof query === 'string' ? query : undefined), req.header('a2a-extensions'))
-}
-
-function declares(card: JsonObject, uri: string): boolean {
-  const extensions = isObject(card.capabilities) ? card.capabilities.extensions : undefined
-  return Array.isArray(extensions) && extensions.some((one) => isObject(one) && one.uri === uri)
+function stopping(): A2aError {
+  return new A2aError('INTERNAL_ERROR', 'the node is stopping')
 }

@@ -1,82 +1,61 @@
-import type { NextFunction, Request, RequestHandler, Response } from 'express'
-import express from 'express'
+import type { IncomingMessage } from 'node:http'
 import { A2aError } from './a2a-error.ts'
-import { errorResponse, type JsonRpcId } from './json-rpc.ts'
+import type { Exchange } from './http-exchange.ts'
 
 const LOOPBACK_NAMES: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]'])
 
-/** Answers with a JSON-RPC error in every case, and with the headers that go with it. */
-export function sendError(res: Response, error: A2aError, id: JsonRpcId = null): void {
-  if (res.headersSent) return
-  if (error.reason === 'UNAUTHENTICATED') res.setHeader('WWW-Authenticate', 'Bearer realm="rookery"')
-  if (error.retryAfterSec !== undefined) res.setHeader('Retry-After', String(error.retryAfterSec))
-  res.status(error.status).json(errorResponse(id, error))
+/**
+ * Refuses names that a rebound DNS entry would bring: only loopback names and the node's own public host pass.
+ * @throws A2aError `PERMISSION_DENIED`
+ */
+export function checkHost({ headers }: IncomingMessage, publicUrl: string | undefined): void {
+  const name = (headers.host ?? '').toLowerCase().replace(/:\d{1,5}$/, '')
+  if (LOOPBACK_NAMES.has(name) || (publicUrl !== undefined && name === new URL(publicUrl).hostname)) return
+  throw new A2aError('PERMISSION_DENIED', 'this node answers to loopback names and its public host only', { metadata: { field: 'Host' } })
 }
 
-/** The same for the HTTP+JSON binding. */
-export function sendRestError(res: Response, error: A2aError): void {
-  if (res.headersSent) return
-  if (error.reason === 'UNAUTHENTICATED') res.setHeader('WWW-Authenticate', 'Bearer realm="rookery"')
-  if (error.retryAfterSec !== undefined) res.setHeader('Retry-After', String(error.retryAfterSec))
-  const { status, body } = error.toRest()
-  res.status(status).json(body)
+/** @throws A2aError `CONTENT_TYPE_NOT_SUPPORTED` */
+export function checkContentType(exchange: Exchange, types: readonly [string, ...string[]]): void {
+  const type = (exchange.header('content-type') ?? '').split(';', 1)[0]?.trim().toLowerCase()
+  if (type !== undefined && types.includes(type)) return
+  throw new A2aError('CONTENT_TYPE_NOT_SUPPORTED', `send Content-Type: ${types.join(' or ')}`, { metadata: { field: 'Content-Type' } })
 }
 
-/** Refuses names that a rebound DNS entry would bring: only loopback names and the node's own public host pass. */
-export function hostGuard(publicUrl: () => string | undefined): RequestHandler {
-  return (req, res, next) => {
-    const name = (req.headers.host ?? '').toLowerCase().replace(/:\d{1,5}$/, '')
-    const own = publicUrl()
-    if (LOOPBACK_NAMES.has(name) || (own !== undefined && name === new URL(own).hostname)) next()
-    else
-      sendError(
-        res,
-        new A2aError('PERMISSION_DENIED', 'this node answers to loopback names and its public host only', { metadata: { field: 'Host' } })
-      )
+/**
+ * Reads the whole body; what is compressed is refused rather than blown up.
+ * @throws A2aError `PAYLOAD_TOO_LARGE`, `CONTENT_TYPE_NOT_SUPPORTED`; `INVALID_REQUEST` for one that breaks off
+ */
+export async function readBody(exchange: Exchange, bytesMax: number): Promise<Uint8Array> {
+  const { req } = exchange
+  const encoding = exchange.header('content-encoding')
+  if (encoding !== undefined && encoding.trim().toLowerCase() !== 'identity') {
+    throw new A2aError('CONTENT_TYPE_NOT_SUPPORTED', 'send the body uncompressed', { metadata: { field: 'Content-Encoding' } })
   }
-}
-
-export function jsonOnly(req: Request, res: Response, next: NextFunction): void {
-  const type = (req.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase()
-  if (type === 'application/json') next()
-  else
-    sendError(
-      res,
-      new A2aError('CONTENT_TYPE_NOT_SUPPORTED', 'send Content-Type: application/json', { metadata: { field: 'Content-Type' } })
-    )
-}
-
-const REST_TYPES: readonly unknown[] = ['application/json', 'application/a2a+json']
-
-export function restJsonOnly(req: Request, res: Response, next: NextFunction): void {
-  const type = (req.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase()
-  if (REST_TYPES.includes(type)) next()
-  else {
-    const message = 'send Content-Type: application/a2a+json or application/json'
-    sendRestError(res, new A2aError('CONTENT_TYPE_NOT_SUPPORTED', message, { metadata: { field: 'Content-Type' } }))
-  }
-}
-
-/** Reads the whole body as bytes, at most `bodyBytesMax`; what is compressed is refused rather than blown up. */
-export function readBody(bodyBytesMax: number): RequestHandler {
-  return express.raw({ limit: bodyBytesMax, type: () => true, inflate: false })
-}
-
-/** The last handler: whatever went wrong before a route answered becomes JSON, never HTML. */
-export function bodyErrors(bodyBytesMax: number) {
-  return (err: unknown, _req: Request, res: Response, _next: NextFunction): void => {
-    const type = typeof err === 'object' && err !== null && 'type' in err ? String(err.type) : ''
-    if (type === 'entity.too.large') {
-      // What is left unread would keep the connection busy.
-      res.setHeader('Connection', 'close')
-      const message = `the body is above ${bodyBytesMax} bytes`
-      sendError(res, new A2aError('PAYLOAD_TOO_LARGE', message, { metadata: { bytesMax: String(bodyBytesMax) } }))
-    } else if (type === 'encoding.unsupported') {
-      sendError(res, new A2aError('CONTENT_TYPE_NOT_SUPPORTED', 'send the body uncompressed', { metadata: { field: 'Content-Encoding' } }))
-    } else if (type !== '' || err instanceof URIError) {
-      sendError(res, new A2aError('INVALID_REQUEST', 'the request could not be read', { cause: err }))
-    } else {
-      sendError(res, new A2aError('INTERNAL_ERROR', 'the node failed to handle this request', { cause: err }))
+  if (Number(exchange.header('content-length') ?? 0) > bytesMax) throw tooLarge(exchange, bytesMax)
+  return await new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let bytes = 0
+    const done = (settle: () => void) => {
+      req.off('data', onData).off('end', onEnd).off('error', onBroken).off('close', onBroken)
+      settle()
     }
-  }
+    const onData = (chunk: Buffer) => {
+      bytes += chunk.length
+      if (bytes <= bytesMax) chunks.push(chunk)
+      else {
+        req.pause()
+        done(() => reject(tooLarge(exchange, bytesMax)))
+      }
+    }
+    const onEnd = () => done(() => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)))
+    const onBroken = (cause?: unknown) =>
+      done(() => reject(new A2aError('INVALID_REQUEST', 'the request broke off before its body had come', { cause })))
+    req.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
+  })
+}
+
+function tooLarge(exchange: Exchange, bytesMax: number): A2aError {
+  // What is left unread would keep the connection busy.
+  exchange.setHeader('Connection', 'close')
+  return new A2aError('PAYLOAD_TOO_LARGE', `the body is above ${bytesMax} bytes`, { metadata: { bytesMax: String(bytesMax) } })
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { fieldPath, messageSchema } from '../tasks/message.ts'
+import { fieldPath, holdsHalfSurrogate, messageSchema } from '../tasks/message.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 import { A2aError, type FieldViolation, invalidParams } from './a2a-error.ts'
 import { isObject } from './json-rpc.ts'
@@ -67,6 +67,7 @@ export function checkMethod(method: string): A2aMethod {
 export function checkParams(method: A2aMethod, params: JsonObject): void {
   const parsed = schemas[method].safeParse(params)
   if (parsed.success) {
+    if (isObject(params.message) && holdsHalfSurrogate(params.message)) throw invalidParams('message', 'holds half a surrogate pair')
     const configuration = params.configuration
     if (isObject(configuration) && isObject(configuration.taskPushNotificationConfig)) {
       throw new A2aError('PUSH_NOTIFICATION_NOT_SUPPORTED', 'push notifications are off: send without taskPushNotificationConfig')

@@ -5,6 +5,7 @@ import { depositObject } from '../delivery/mailbox-client.ts'
 import type { OutgoingObjects } from '../delivery/outgoing.ts'
 import { refusalOfMailbox } from '../delivery/queue-refusal.ts'
 import { RookeryError } from '../errors.ts'
+import { ownerPrincipal } from '../grants/principal.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { SessionManager } from '../sessions/session.ts'
@@ -41,7 +42,7 @@ export async function sendByMailbox(
   const refusal =
     local === undefined
       ? await depositRemote(components, { from, to, params }, options)
-      : await components.keep({ from, to: local, params, retryAfterSec: undefined })
+      : await components.keep({ principal: ownerPrincipal(from), to: local, params, retryAfterSec: undefined })
   return outcomeOfRefusal(new DeliveryRefused(refusal), { to, message })
 }
 

@@ -2,6 +2,7 @@ import { toHex } from '../../protocol/bytes.ts'
 import { eidFromDid, eidToDid, eid as toEid } from '../../protocol/identity/eid.ts'
 import { taskJson } from '../a2a/projection.ts'
 import { needsOf } from '../config/contract.ts'
+import type { Reloaded } from '../config/reload.ts'
 import { diagnoseNetwork } from '../doctor/diagnose-network.ts'
 import { examineNetwork } from '../doctor/examine-network.ts'
 import { RookeryError } from '../errors.ts'
@@ -12,6 +13,7 @@ import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
 import type { ControlContext, ControlHandlers } from './control-server.ts'
 import { checkUntil, deliveryHandlers } from './delivery-handlers.ts'
 import { discover } from './discover-handler.ts'
+import { grantHandlers } from './grant-handlers.ts'
 import { groupHandlers } from './group-handlers.ts'
 import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
@@ -20,6 +22,9 @@ import { pointHandlers } from './point-handlers.ts'
 import { spaceHandlers } from './space-handlers.ts'
 import { stateHandlers } from './state-handlers.ts'
 
+/** Reads the settings of a running node anew. @throws RookeryError as `loadConfig`; nothing is changed then */
+export type Reload = () => Reloaded & { warnings: string[] }
+
 const PREVIEW_CHARS = 200
 const PAGE = 100
 /** A person's answer is one claim and one commit; a node that dies between them frees the task after this. */
@@ -27,7 +32,7 @@ const BY_HAND_LEASE_MS = 30_000
 const BY_HAND = 'control:'
 
 /** The control API's methods over a running node. Each checks nothing twice: parameters were parsed by their schema. */
-export function controlHandlers(node: RookeryNode): ControlHandlers {
+export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } = {}): ControlHandlers {
   const options = ({ signal, progress }: ControlContext): PublishOptions => ({
     signal: AbortSignal.any([signal, node.signal]),
     onProgress: progress
@@ -39,12 +44,20 @@ export function controlHandlers(node: RookeryNode): ControlHandlers {
     ...stateHandlers(node),
     ...groupHandlers(node),
     ...outboxHandlers(node),
+    ...grantHandlers(node),
     discover: (params, context) => discover(node, params, context),
     status: () => nodeStatus(node),
     async 'doctor.network'(_params, context) {
       const signal = AbortSignal.any([context.signal, node.signal])
       const facts = await examineNetwork({ node, signal, onProgress: (text) => context.progress(text) })
       return { findings: diagnoseNetwork(facts), facts }
+    },
+    async 'config.reload'() {
+      if (daemon.reload !== undefined) return daemon.reload()
+      throw new RookeryError('RELOAD_UNSUPPORTED', 'this node was not started from settings files', {
+        kind: 'unavailable',
+        remedy: 'restart the program that runs it'
+      })
     },
     async stop(_params, context) {
       context.afterAnswer(() => void node.stop())

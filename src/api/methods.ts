@@ -4,6 +4,7 @@ import { MODE_WORDS, modeOf, type ReachabilityMode, type WakeWindow } from '../.
 import { NAME_CHARS_MAX } from '../../protocol/discovery/names.ts'
 import { POINT_ACCESS } from '../../protocol/discovery/point-messages.ts'
 import { contractNeeds } from '../config/contract.ts'
+import type { Reloaded } from '../config/reload.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from '../delivery/asleep-queue.ts'
 import { ATTACH_LEASE_MAX_MS, ATTACH_LEASE_MIN_MS } from '../delivery/attachments.ts'
 import type { QueueExport, QueueRecordView } from '../delivery/queue-files.ts'
@@ -32,6 +33,7 @@ import type { StoreState } from '../store/store.ts'
 import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
 import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
 import type { WorkProgress } from '../work/solver.ts'
+import { GRANT_PARAMS, type GrantResults } from './grant-methods.ts'
 import { GROUP_PARAMS, type GroupResults } from './group-methods.ts'
 import { OUTBOX_PARAMS, type OutboxResults, type OutboxView } from './outbox-methods.ts'
 import { STATE_PARAMS, type StateResults } from './state-methods.ts'
@@ -111,6 +113,7 @@ export const handlerName = z
 export const CONTROL_PARAMS = {
   status: z.strictObject({}),
   'doctor.network': z.strictObject({}),
+  'config.reload': z.strictObject({}),
   stop: z.strictObject({}),
   'agent.add': z.strictObject({
     name: agentName,
@@ -289,6 +292,7 @@ export const CONTROL_PARAMS = {
   ...STATE_PARAMS,
   ...GROUP_PARAMS,
   ...OUTBOX_PARAMS,
+  ...GRANT_PARAMS,
   /** with `did` (or the name of an agent of this node): that one, after asking its registrars */
   standing: z.strictObject({ did: did.optional(), limit: limit.optional() })
 } as const
@@ -349,6 +353,8 @@ export interface NodeStatus {
   drainHeld?: string
   spaces: { role: 'curator' | 'member'; agent: string; name: string; expiresAtMs: number }[]
   http: { url: string } | undefined
+  /** health, metrics and dashboard for the operator */
+  ops: { url: string } | undefined
   /** every bound in force, by setting name (OD-30) */
   bounds: Record<string, number>
 }
@@ -407,9 +413,10 @@ export interface QueueEntry {
   expiresAtMs: number
 }
 
-export interface ControlResults extends StateResults, GroupResults, OutboxResults {
+export interface ControlResults extends StateResults, GroupResults, OutboxResults, GrantResults {
   status: NodeStatus
   'doctor.network': NetworkReport
+  'config.reload': Reloaded & { warnings: string[] }
   /** answered before the node stops */
   stop: { stopping: true }
   'agent.add': AgentView

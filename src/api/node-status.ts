@@ -74,6 +74,7 @@ export async function nodeStatus(node: RookeryNode): Promise<NodeStatus> {
     ...(node.drainHeld === undefined ? {} : { drainHeld: node.drainHeld }),
     spaces: spaces.map(({ role, agent, name, expiresAtMs }) => ({ role, agent, name, expiresAtMs })),
     http: node.httpUrl === undefined ? undefined : { url: node.httpUrl },
+    ops: node.opsUrl === undefined ? undefined : { url: node.opsUrl },
     bounds: boundsInForce(node)
   }
 }

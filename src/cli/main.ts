@@ -4,10 +4,12 @@ import { version } from '../version.ts'
 import { registerAgent } from './commands/agent.ts'
 import { registerApprove } from './commands/approve.ts'
 import { registerAttach } from './commands/attach.ts'
+import { registerConfig } from './commands/config.ts'
 import { registerDemo } from './commands/demo.ts'
 import { registerDiscover } from './commands/discover.ts'
 import { registerDoctor } from './commands/doctor.ts'
 import { registerFind } from './commands/find.ts'
+import { registerGrant } from './commands/grant.ts'
 import { registerGroup } from './commands/group.ts'
 import { registerInbox } from './commands/inbox.ts'
 import { registerInit } from './commands/init.ts'
@@ -16,6 +18,7 @@ import { registerOutbox } from './commands/outbox.ts'
 import { registerPoint } from './commands/point.ts'
 import { registerQueue } from './commands/queue.ts'
 import { registerSend } from './commands/send.ts'
+import { registerService } from './commands/service.ts'
 import { registerSession } from './commands/session.ts'
 import { registerSim } from './commands/sim.ts'
 import { registerSleepWake } from './commands/sleep-wake.ts'
@@ -106,6 +109,7 @@ Example:
   for (const register of [
     registerInit,
     registerStart,
+    registerConfig,
     registerStatus,
     registerDoctor,
     registerAgent,
@@ -123,8 +127,10 @@ Example:
     registerMode,
     registerAttach,
     registerApprove,
+    registerGrant,
     registerQueue,
     registerStanding,
+    registerService,
     registerDemo,
     registerSim
   ]) {
@@ -145,4 +151,18 @@ function ignoreClosedPipe(error: NodeJS.ErrnoException): void {
 
 function descendants(command: Command): Command[] {
   return command.commands.flatMap((child) => [child, ...descendants(child)])
+}
+
+/** Names of all commands that do something, as one types them after `rookery`; for documents and tests. */
+export function commandNames(): string[] {
+  const context: CliContext = { streams: { stdout: process.stdout, stderr: process.stderr }, env: {}, signal: new AbortController().signal }
+  const named = (command: Command, before: string): string[] =>
+    command.commands.flatMap((child) => {
+      const name = `${before}${child.name()}`
+      return child.commands.length > 0 ? [...named(child, `${name} `)] : [name]
+    })
+  return named(
+    buildProgram(context, async () => {}),
+    ''
+  )
 }

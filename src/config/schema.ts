@@ -2,6 +2,7 @@ import { multiaddr } from '@multiformats/multiaddr'
 import { z } from 'zod'
 import { MODE_WORDS, modeOf, type ReachabilityMode } from '../../protocol/delivery/modes.ts'
 import { handlerName } from '../api/methods.ts'
+import { BURST_MAX, GRANT_TTL_MAX_MS, PER_MIN_MAX, SEND_BURST_DEFAULT, SEND_PER_MIN_DEFAULT } from '../grants/grant.ts'
 import { blockOf, contractOffer } from './contract.ts'
 import { duration } from './units.ts'
 
@@ -11,6 +12,7 @@ const DAY = 86_400_000
 /** The ports that are tried first; another is taken where one is in use, unless it was set by hand (F094). */
 export const DEFAULT_HTTP_PORT = 4710
 export const DEFAULT_P2P_PORT = 4711
+export const DEFAULT_OPS_PORT = 4712
 
 function isMultiaddr(text: string): boolean {
   try {
@@ -49,6 +51,8 @@ const publicUrl = z
   .url({ protocol: /^https?$/, error: 'must be an http or https URL' })
   .max(512)
   .refine((text) => !/[?#]/.test(text), { error: 'must hold no query and no fragment' })
+
+const logLevel = z.enum(['debug', 'info', 'warn', 'error', 'silent'])
 
 const agentDid = z.string().regex(/^did:key:z6Mk[1-9A-HJ-NP-Za-km-z]{40,60}$/, 'must be a did:key of an Ed25519 key')
 
@@ -145,6 +149,15 @@ export const configSchema = z.strictObject({
         .default(1_048_576)
     })
     .prefault({}),
+  /** health, metrics and the dashboard, for the operator of this machine */
+  ops: z
+    .strictObject({
+      enabled: z.boolean().default(true),
+      host: loopback.default('127.0.0.1'),
+      /** absent: 4712 or the next free one; set by hand it must be free; 0: any */
+      port: z.int().min(0).max(65_535).optional()
+    })
+    .prefault({}),
   queue: z
     .strictObject({
       messagesMax: z.int().min(1).max(1_000_000).default(500),
@@ -191,14 +204,41 @@ export const configSchema = z.strictObject({
     })
     .transform(({ ttlMax, ...rest }) => ({ ...rest, ttlMaxMs: ttlMax }))
     .prefault({}),
+  /** vended endpoints: who may give our agents work (docs/grants.md) */
+  grants: z
+    .strictObject({
+      /** `required`: agents of other nodes need a grant for anything but the card; `anyone`: whoever can reach this node may do with its agents as with a grant */
+      peers: z.enum(['required', 'anyone']).default('required'),
+      /** tasks that one grant makes at once, and a minute after that; set for one grant by `rookery grant tune` */
+      sendBurst: z.int().min(1).max(BURST_MAX).default(SEND_BURST_DEFAULT),
+      sendPerMin: z.int().min(1).max(PER_MIN_MAX).default(SEND_PER_MIN_DEFAULT),
+      /** life of a grant where none is given */
+      ttl: duration({ minMs: SECOND, maxMs: GRANT_TTL_MAX_MS }).prefault('90d')
+    })
+    .transform(({ ttl, ...rest }) => ({ ...rest, ttlMs: ttl }))
+    .prefault({}),
   tasks: z
     .strictObject({
       /** a worker that lost its process frees its task after this */
       lease: duration({ minMs: SECOND, maxMs: DAY }).prefault('30s'),
       /** how long a caller that waits for a task is held at most */
-      waitMax: duration({ minMs: SECOND, maxMs: 10 * 60 * SECOND }).prefault('5m')
+      waitMax: duration({ minMs: SECOND, maxMs: 10 * 60 * SECOND }).prefault('5m'),
+      /** a task that waits for an answer fails after this; 0: never */
+      interrupt: duration({ minMs: 0, maxMs: 365 * DAY }).prefault('7d'),
+      /** attempts at a task; when the last one fails it lies among the dead letters */
+      attemptsMax: z.int().min(1).max(100).default(3),
+      /** wait after the first failed attempt, twice as long after each further one, up to the last */
+      retryFirst: duration({ minMs: 0, maxMs: DAY }).prefault('1s'),
+      retryLast: duration({ minMs: 0, maxMs: DAY }).prefault('5m')
     })
-    .transform(({ lease, waitMax }) => ({ leaseMs: lease, waitMaxMs: waitMax }))
+    .transform(({ lease, waitMax, interrupt, attemptsMax, retryFirst, retryLast }) => ({
+      leaseMs: lease,
+      waitMaxMs: waitMax,
+      interruptMs: interrupt,
+      attemptsMax,
+      retryFirstMs: retryFirst,
+      retryLastMs: retryLast
+    }))
     .prefault({}),
   delivery: z
     .strictObject({
@@ -236,7 +276,9 @@ export const configSchema = z.strictObject({
     .prefault({}),
   logs: z
     .strictObject({
-      level: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info')
+      level: logLevel.default('info'),
+      /** by component, such as `a2a` or `sessions`; what is below a component goes with it */
+      levels: z.record(z.string().regex(/^[a-z0-9-]+(:[a-z0-9-]+)*$/, 'must be names parted by ":", such as "a2a"'), logLevel).default({})
     })
     .prefault({})
 })

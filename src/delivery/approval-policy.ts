@@ -25,3 +25,19 @@ export function approvalPolicy(
     return rule === undefined ? undefined : { by: `policy:${rule.name}` }
   }
 }
+
+/** As {@link approvalPolicy}, over rules that the owner may change while the node runs. */
+export function currentPolicy(
+  rules: () => readonly ApprovalRule[],
+  components: { rootOf: (eidHex: EidHex) => EidHex }
+): ReturnType<typeof approvalPolicy> {
+  let of = rules()
+  let policy = approvalPolicy(of, components)
+  return (agent, issuer) => {
+    if (rules() !== of) {
+      of = rules()
+      policy = approvalPolicy(of, components)
+    }
+    return policy(agent, issuer)
+  }
+}

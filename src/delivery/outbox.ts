@@ -1,4 +1,5 @@
 import { equals, fromUtf8, toHex, utf8 } from '../../protocol/bytes.ts'
+import { canonicalJson } from '../../protocol/canonical-json.ts'
 import { CborFields, type CborValue, decodeCbor, encodeCbor } from '../../protocol/cbor.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { CONFIRMATION_BYTES_MAX } from '../../protocol/delivery/confirmation.ts'
@@ -18,7 +19,7 @@ import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import { KeyedLock } from '../platform/keyed-lock.ts'
 import { bytesCodec, type Store, type Table } from '../store/store.ts'
-import { canonicalJson } from '../tasks/canonical-json.ts'
+import { ENVELOPE_DEPTH_MAX } from '../tasks/message.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 
 /** What ended stays to be looked at for so long, or until its place is needed. */
@@ -145,7 +146,7 @@ export class Outbox {
     const { from, to } = input
     const messageId = String(input.message.messageId)
     const id = toHex(this.#crypto.sha256(utf8(`${from}/${to}/${messageId}`)).subarray(0, 8))
-    const message = utf8(canonicalJson(input.message))
+    const message = utf8(canonicalJson(input.message, ENVELOPE_DEPTH_MAX))
     return await this.#locks.run(id, async () => {
       const held = this.#entries.get(id)
       if (held !== undefined) {

@@ -22,22 +22,57 @@ export interface LogSink {
   write(line: string): void
 }
 
+/** Least levels that are written: by component the longest name that fits (`a2a` is `a2a:edge` too), else `level`. */
+export interface LogLevels {
+  readonly level: LogLevel
+  readonly levels?: { readonly [component: string]: LogLevel }
+}
+
+export interface LeveledLogger extends Logger {
+  /** takes effect for this logger and all its children at once */
+  setLevels(levels: LogLevels): void
+}
+
+const RANK = { debug: 0, info: 1, warn: 2, error: 3, silent: 4 } as const
+
 /** JSON lines on standard error (standard output belongs to the command's answer), secrets replaced by "[redacted]". */
-export function createLogger(options: { level: LogLevel; sink?: LogSink }): Logger {
+export function createLogger(options: LogLevels & { sink?: LogSink }): LeveledLogger {
   const paths = SECRET_FIELDS.flatMap((name) => [name, `*.${name}`])
   const root = pino(
-    { level: options.level, base: null, redact: { paths, censor: '[redacted]' }, formatters: { level: (label) => ({ level: label }) } },
+    { level: 'debug', base: null, redact: { paths, censor: '[redacted]' }, formatters: { level: (label) => ({ level: label }) } },
     options.sink ?? process.stderr
   )
-  const wrap = (inner: typeof root, component: string): Logger => ({
-    debug: (fields, message) => inner.debug(fields, message),
-    info: (fields, message) => inner.info(fields, message),
-    warn: (fields, message) => inner.warn(fields, message),
-    error: (fields, message) => inner.error(fields, message),
-    child(name) {
-      const full = component === '' ? name : `${component}:${name}`
-      return wrap(root.child({ component: full }), full)
+  let current: LogLevels = options
+  const rankOf = (component: string) => {
+    const names = Object.keys(current.levels ?? {}).filter((name) => component === name || component.startsWith(`${name}:`))
+    const nearest = names.sort((a, b) => b.length - a.length)[0]
+    return RANK[nearest === undefined ? current.level : (current.levels?.[nearest] ?? current.level)]
+  }
+  const wrap = (inner: typeof root, component: string): Logger => {
+    let of: LogLevels | undefined
+    let rank: number = RANK.silent
+    const writes = (level: keyof typeof RANK) => {
+      if (of !== current) {
+        of = current
+        rank = rankOf(component)
+      }
+      return RANK[level] >= rank
     }
-  })
-  return wrap(root, '')
+    return {
+      debug: (fields, message) => writes('debug') && inner.debug(fields, message),
+      info: (fields, message) => writes('info') && inner.info(fields, message),
+      warn: (fields, message) => writes('warn') && inner.warn(fields, message),
+      error: (fields, message) => writes('error') && inner.error(fields, message),
+      child(name) {
+        const full = component === '' ? name : `${component}:${name}`
+        return wrap(root.child({ component: full }), full)
+      }
+    }
+  }
+  return {
+    ...wrap(root, ''),
+    setLevels: (levels) => {
+      current = levels
+    }
+  }
 }

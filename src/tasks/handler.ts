@@ -1,6 +1,7 @@
 import { pathToFileURL } from 'node:url'
+import { SIDE_EFFECTS, type SideEffects } from '../../protocol/ecc/vocabulary.ts'
 import { RookeryError } from '../errors.ts'
-import type { JsonObject } from './todo.ts'
+import type { JsonObject, Progress } from './todo.ts'
 
 /** One Todo as a handler sees it. */
 export interface HandlerTask {
@@ -16,24 +17,31 @@ export interface HandlerTask {
   attempt: number
 }
 
-/** A2A Artifacts in ProtoJSON and, or, a text that becomes an artifact of its own. */
+/** A2A Artifacts in ProtoJSON and, or, a text that becomes an artifact of its own; or a question, or a no. */
 export interface HandlerResult {
   artifacts?: JsonObject[]
   text?: string
+  /** the task waits for the caller's next message, which calls the handler again; `auth`: for its authorization */
+  ask?: { text: string; for?: 'input' | 'auth' }
+  /** the agent will not do it: rejected, with this reason */
+  reject?: string
+}
+
+export interface HandlerContext {
+  /** fires when the Todo is canceled or the node stops */
+  readonly signal: AbortSignal
+  /** Tells how far it is: on disk when it resolves. @throws RookeryError `LEASE_LOST`, `MESSAGE_INVALID`, `ARTIFACT_INVALID`, `TODO_LIMIT` */
+  progress(progress: Progress & { text?: string }): Promise<void>
 }
 
 /**
- * What an agent does with a Todo. A throw is tried again until the attempts are used up. The signal fires when the Todo is canceled or the node
- * stops: end then, whatever is returned afterwards is dropped.
+ * What an agent does with a Todo. A throw is tried again, after a while, until the attempts are used up. Once the signal fires end: whatever is
+ * returned afterwards is dropped.
  */
-export type AgentHandler = (task: HandlerTask, context: { signal: AbortSignal }) => Promise<HandlerResult | undefined>
+export type AgentHandler = (task: HandlerTask, context: HandlerContext) => Promise<HandlerResult | undefined>
 
-/**
- * G-72. What is not declared counts as `consequential` (G-19). A handler that declares `none` is called for up to 16 tasks side by side, every
- * other one for one task after another.
- */
-export const SIDE_EFFECTS = ['none', 'idempotent', 'reversible', 'consequential'] as const
-export type SideEffects = (typeof SIDE_EFFECTS)[number]
+/** A handler that declares `none` is called for up to 16 tasks side by side, every other one for one task after another. */
+export { SIDE_EFFECTS, type SideEffects } from '../../protocol/ecc/vocabulary.ts'
 
 export interface HandlerSkill {
   id: string

@@ -1,17 +1,49 @@
 import { fromHex, toHex } from '../../protocol/bytes.ts'
 import type { EidHex } from '../../protocol/identity/eid.ts'
-import type { Random } from '../platform/random.ts'
+import { type Random, randomFraction } from '../platform/random.ts'
 import { jsonCodec } from '../store/store.ts'
 import { CallerCounts } from './caller-counts.ts'
-import { LeaseTimer } from './lease-timer.ts'
+import type { DeadLetter } from './dead-letters.ts'
 import { checkMessage } from './message.ts'
 import { type MessageName, todoOfRemains } from './message-names.ts'
 import { TODOS_DEFAULTS, type TodosSettings } from './settings.ts'
 import { stateClass } from './states.ts'
-import type { JsonObject, Principal, Taker, Todo, TodoCreate, TodoPage, TodoState, Todos } from './todo.ts'
-import { approvalNotNeeded, contextMismatch, leaseLost, todoLimit, todoTerminal, todoUnknown } from './todo-errors.ts'
+import type {
+  Actor,
+  ClaimOptions,
+  CommitHook,
+  JsonObject,
+  LateResult,
+  Principal,
+  Progress,
+  Taker,
+  Todo,
+  TodoCreate,
+  TodoFilter,
+  TodoPage,
+  Todos
+} from './todo.ts'
+import { approvalNotNeeded, contextMismatch, leaseLost, notDead, notFailed, todoLimit, todoTerminal, todoUnknown } from './todo-errors.ts'
+import { checkAgentMessage, checkArtifacts, checkCreate, checkProgress } from './todo-input.ts'
 import { TodoJournal, type TodoJournalComponents } from './todo-journal.ts'
-import { canceled, claimed, completed, continued, failed, judged, released, retried } from './transitions.ts'
+import { TodoTimes } from './todo-times.ts'
+import { eventsAfter, type TodoEvent } from './trail.ts'
+import {
+  actorOfHolder,
+  asked,
+  canceled,
+  claimed,
+  completed,
+  continued,
+  failed,
+  judged,
+  type Move,
+  rejected,
+  released,
+  renewed,
+  reported,
+  retried
+} from './transitions.ts'
 
 export interface TodosComponents extends TodoJournalComponents {
   random: Random
@@ -21,6 +53,8 @@ export interface TodosComponents extends TodoJournalComponents {
 export const IN_PROCESS_HOLDER = 'worker:'
 
 const SWEEP_EVERY_MS = 3_600_000
+const LIBRARY: Actor = { door: 'library' }
+const OWNER: Actor = { door: 'control', who: 'owner' }
 
 /** Opens the durable Todos of a store and takes up what the last process left behind. */
 export async function createTodos(components: TodosComponents, settings: Partial<TodosSettings> = {}): Promise<LevelTodos> {
@@ -40,7 +74,7 @@ export class LevelTodos implements Todos {
   readonly #components: TodosComponents
   readonly #settings: TodosSettings
   readonly #journal: TodoJournal
-  readonly #leases: LeaseTimer
+  readonly #times: TodoTimes
   /** one worker an agent, so bounded by the hosted agents */
   readonly #offers = new Map<EidHex, () => Taker | undefined>()
   /** creates that passed the bounds and are not committed yet */
@@ -52,12 +86,7 @@ export class LevelTodos implements Todos {
     this.#components = components
     this.#settings = settings
     this.#journal = new TodoJournal(components, settings, cursorKey)
-    this.#leases = new LeaseTimer(components.clock, () => {
-      this.#expireLeases().catch((err) => components.logger.error({ err }, 'a lease that ran out could not be given back'))
-    })
-    this.onCommit((todo) => {
-      if (todo.lease !== undefined) this.#watchLeases()
-    })
+    this.#times = new TodoTimes({ ...components, journal: this.#journal }, settings)
   }
 
   /** The bounds in force. */
@@ -65,13 +94,10 @@ export class LevelTodos implements Todos {
     return this.#settings
   }
 
-  /** Loads what is not terminal; claims of the last process's own workers go back to pending. */
+  /** Loads what is not terminal; claims of the last process's own workers go back to pending, and what was due meanwhile happens now. */
   async open(): Promise<void> {
     await this.#journal.load()
-    for (const { id, holder } of this.#journal.open.leases()) {
-      if (holder.startsWith(IN_PROCESS_HOLDER)) await this.#giveBack(id, holder, 'the node stopped while an attempt ran')
-    }
-    await this.#expireLeases()
+    await this.#times.begin((holder) => holder.startsWith(IN_PROCESS_HOLDER))
     this.#sweepLater()
   }
 
@@ -85,6 +111,7 @@ export class LevelTodos implements Todos {
 
   async create(input: TodoCreate): Promise<{ todo: Todo; created: boolean }> {
     checkMessage(input.message)
+    checkCreate(input)
     const name = this.#journal.names.of({ ...input, caller: input.caller.id })
     const taskId = textMember(input.message, 'taskId')
     const contextId = textMember(input.message, 'contextId')
@@ -102,11 +129,11 @@ export class LevelTodos implements Todos {
     })
   }
 
-  async ofMessage(input: { agent: EidHex; caller: Principal; message: JsonObject }): Promise<Todo | undefined> {
+  async ofMessage(input: { agent: EidHex; caller: Principal; message: JsonObject; dedupKey?: string }): Promise<Todo | undefined> {
     return await this.#known(this.#journal.names.of({ ...input, caller: input.caller.id }), input)
   }
 
-  async #known(name: MessageName, { agent, caller }: { agent: EidHex; caller: Principal }): Promise<Todo | undefined> {
+  async #known(name: MessageName, { agent, caller }: { agent: EidHex; caller: Pick<Principal, 'id'> }): Promise<Todo | undefined> {
     const look = async (): Promise<Todo | 'gone' | undefined> => {
       const found = await this.#journal.names.find(name)
       if (found === undefined) return undefined
@@ -122,42 +149,55 @@ export class LevelTodos implements Todos {
   }
 
   async #begin(wanted: string | undefined, input: TodoCreate, name: MessageName): Promise<Todo> {
-    if (wanted !== undefined) await this.#journal.contexts.check(wanted, input.caller.id)
-    const release = this.#reserve(input.caller.id)
+    const { caller, agent, door, message, dedupKey, queue, priority, approval, approvedBy } = input
+    if (wanted !== undefined) await this.#journal.contexts.check(wanted, caller.id)
+    const { random } = this.#components
+    const id = uuid(random.bytes(16))
+    const contextId = wanted ?? uuid(random.bytes(16))
+    const { interruptMs } = this.#settings
+    const nowMs = this.#components.clock.nowMs()
+    const waits = approval === 'needed' && interruptMs > 0 ? { deadlineMs: nowMs + interruptMs } : {}
+    const todo: Todo = {
+      id,
+      agent,
+      caller: caller.id,
+      contextId,
+      state: input.approval === 'needed' ? 'auth-required' : 'pending',
+      revision: 1,
+      createdAtMs: nowMs,
+      changedAtMs: nowMs,
+      dedupKey: name.dedupKey,
+      digest: name.digest,
+      door,
+      history: [{ ...message, taskId: id, contextId }],
+      artifacts: [],
+      attempt: 0,
+      ...(dedupKey !== undefined ? { dedupKeys: [dedupKey] } : {}),
+      ...(queue !== undefined ? { queue } : {}),
+      ...(priority !== undefined && priority > 0 ? { priority } : {}),
+      ...(approval !== undefined ? { approval } : {}),
+      ...(approvedBy !== undefined ? { approvedBy } : {}),
+      ...waits
+    }
+    return await this.#add(todo, { door, who: caller.id }, name, input.alongside ?? [])
+  }
+
+  /** The one place where a Todo begins; a worker with a place free takes it in the same batch. */
+  async #add(todo: Todo, by: Actor, name: MessageName, alongside: NonNullable<TodoCreate['alongside']>): Promise<Todo> {
+    const release = this.#reserve(todo.caller)
     let taker: Taker | undefined
     try {
-      const { clock, random } = this.#components
-      const id = uuid(random.bytes(16))
-      const contextId = wanted ?? uuid(random.bytes(16))
-      const nowMs = clock.nowMs()
-      const todo: Todo = {
-        id,
-        agent: input.agent,
-        caller: input.caller.id,
-        contextId,
-        state: input.approval === 'needed' ? 'auth-required' : 'pending',
-        revision: 1,
-        createdAtMs: nowMs,
-        changedAtMs: nowMs,
-        dedupKey: name.dedupKey,
-        digest: name.digest,
-        door: input.door,
-        history: [{ ...input.message, taskId: id, contextId }],
-        artifacts: [],
-        attempt: 0,
-        ...(input.approval !== undefined ? { approval: input.approval } : {}),
-        ...(input.approvedBy !== undefined ? { approvedBy: input.approvedBy } : {})
-      }
       taker = todo.state === 'pending' ? this.#takerFor(todo.agent) : undefined
-      const begun = taker === undefined ? todo : { ...claimed(todo, this.#lease(taker.holder, taker)), revision: 2 }
-      const alongside = [
-        this.#journal.names.put(name, id),
-        this.#journal.contexts.put(contextId, input.caller.id),
-        ...(input.alongside ?? [])
-      ]
-      await this.#journal.add(begun, alongside)
-      taker?.taken(begun)
-      return begun
+      const created: Move = { todo, events: [{ kind: 'created', state: todo.state, attempt: 0, ...by }] }
+      const taken = taker === undefined ? created : claimed({ ...todo, revision: 2 }, this.#lease(taker.holder, taker))
+      const begun: Move = taker === undefined ? created : { todo: taken.todo, events: [...created.events, ...taken.events] }
+      const stored = await this.#journal.add(begun, [
+        this.#journal.names.put(name, todo.id),
+        this.#journal.contexts.put(todo.contextId, todo.caller),
+        ...alongside
+      ])
+      taker?.taken(stored)
+      return stored
     } catch (error) {
       taker?.missed()
       throw error
@@ -168,7 +208,7 @@ export class LevelTodos implements Todos {
 
   /** An older Todo that waits goes first. */
   #takerFor(agent: EidHex): Taker | undefined {
-    return this.#stopped || this.#journal.open.oldestPending(agent).length > 0 ? undefined : this.#offers.get(agent)?.()
+    return this.#stopped || this.#journal.open.nextPending(agent).length > 0 ? undefined : this.#offers.get(agent)?.()
   }
 
   async #append(taskId: string, contextId: string | undefined, input: TodoCreate, name: MessageName): Promise<Todo> {
@@ -178,7 +218,9 @@ export class LevelTodos implements Todos {
     if (stateClass(todo.state) === 'terminal') throw todoTerminal(todo)
     if (todo.history.length >= this.#settings.historyMax) throw todoLimit('history', this.#settings.historyMax)
     const alongside = [this.#journal.names.put(name, todo.id), ...(input.alongside ?? [])]
-    return await this.#journal.move(todo, continued(todo, input.message), 'bounded', alongside)
+    const named = input.dedupKey === undefined ? todo : { ...todo, dedupKeys: [...(todo.dedupKeys ?? []), input.dedupKey] }
+    const move = continued(named, input.message, { door: input.door, who: input.caller.id })
+    return await this.#journal.move(todo, move, 'bounded', alongside)
   }
 
   #reserve(caller: string): () => void {
@@ -193,25 +235,29 @@ export class LevelTodos implements Todos {
     return this.#journal.get(id)
   }
 
-  async list(filter: { agent?: EidHex; caller?: string; state?: TodoState; limit?: number; cursor?: string }): Promise<TodoPage> {
-    const { limit: wanted = 50, cursor, ...where } = filter
-    const page = await this.#journal.index.page(where, Math.max(1, Math.min(100, wanted)), cursor)
-    const todos: Todo[] = []
-    for (const id of page.ids) {
-      const todo = await this.#journal.get(id)
-      if (todo !== undefined) todos.push(todo)
-    }
+  async list({ limit: wanted = 50, cursor, ...filter }: TodoFilter & { limit?: number; cursor?: string }): Promise<TodoPage> {
+    checkFilter(filter)
+    const page = await this.#journal.index.page(filter, Math.max(1, Math.min(100, wanted)), cursor)
+    const found = await Promise.all(page.places.map(async (place) => ({ place, todo: await this.#journal.get(place.id) })))
+    // One that changed since its place was read has another place now.
+    const todos = found.flatMap(({ place, todo }) => (todo !== undefined && todo.changedAtMs === place.changedAtMs ? [todo] : []))
     return { todos, next: page.next }
   }
 
-  async claim(agent: EidHex, holder: string, { leaseMs }: { leaseMs: number }): Promise<Todo | undefined> {
-    return (await this.claimSome(agent, holder, { leaseMs, countMax: 1 }))[0]
+  async count(filter: TodoFilter): Promise<number> {
+    checkFilter(filter)
+    return await this.#journal.count(filter)
   }
 
-  async claimSome(agent: EidHex, holder: string, { leaseMs, countMax }: { leaseMs: number; countMax: number }): Promise<Todo[]> {
+  async claim(agent: EidHex, holder: string, options: ClaimOptions): Promise<Todo | undefined> {
+    return (await this.claimSome(agent, holder, { ...options, countMax: 1 }))[0]
+  }
+
+  async claimSome(agent: EidHex, holder: string, options: ClaimOptions & { countMax: number }): Promise<Todo[]> {
+    const { leaseMs, countMax, queue } = options
     return await this.#journal.lock.run([`claim ${agent}`], async () => {
       for (;;) {
-        const ids = this.#journal.open.oldestPending(agent, countMax)
+        const ids = this.#journal.open.nextPending(agent, countMax, queue)
         if (ids.length === 0 || this.#stopped) return []
         const tried = await Promise.allSettled(ids.map((id) => this.#claimPending(id, holder, leaseMs)))
         const todos = tried.flatMap((one) => (one.status === 'fulfilled' && one.value !== undefined ? [one.value] : []))
@@ -237,44 +283,147 @@ export class LevelTodos implements Todos {
   }
 
   async renew(id: string, holder: string, options: { leaseMs: number }): Promise<Todo> {
-    return await this.#held(id, holder, (todo) => ({ ...todo, lease: this.#lease(holder, options) }))
+    return await this.#held(id, holder, (todo) => renewed(todo, this.#lease(holder, options)))
+  }
+
+  async progress(id: string, holder: string, progress: Progress): Promise<Todo> {
+    checkProgress(progress)
+    return await this.#held(id, holder, (todo) => reported(todo, progress), { room: 'bounded' })
   }
 
   async complete(id: string, holder: string, artifacts: JsonObject[], message?: JsonObject): Promise<Todo> {
-    return await this.#held(id, holder, (todo) => completed(todo, artifacts, message))
+    checkArtifacts(artifacts)
+    if (message !== undefined) checkAgentMessage(message)
+    const late = { act: 'complete', content: { artifacts, ...(message === undefined ? {} : { message }) } } as const
+    return await this.#held(id, holder, (todo) => completed(todo, artifacts, message), { late })
   }
 
   async fail(id: string, holder: string, reason: string): Promise<Todo> {
-    return await this.#held(id, holder, (todo) => failed(todo, reason))
+    return await this.#held(id, holder, (todo) => failed(todo, reason), { late: { act: 'fail', content: { reason } } })
+  }
+
+  async ask(id: string, holder: string, question: { for: 'input' | 'auth'; message: JsonObject }): Promise<Todo> {
+    checkAgentMessage(question.message)
+    const { interruptMs } = this.#settings
+    const deadlineMs = interruptMs === 0 ? undefined : this.#components.clock.nowMs() + interruptMs
+    const late = { act: 'ask', content: question } as const
+    return await this.#held(id, holder, (todo) => asked(todo, question, deadlineMs), { late })
+  }
+
+  async reject(id: string, holder: string | undefined, reason: string, by: Actor = OWNER): Promise<Todo> {
+    if (holder === undefined) return (await this.#journal.change(id, (todo) => rejected(notEnded(todo), reason, by))) as Todo
+    const late = { act: 'reject', content: { reason } } as const
+    return await this.#held(id, holder, (todo, held) => rejected(todo, reason, held), { late })
   }
 
   async retry(id: string, holder: string, reason: string): Promise<Todo> {
-    return await this.#held(id, holder, (todo) => retried(todo, reason, this.#settings.attemptsMax))
+    const nowMs = this.#components.clock.nowMs()
+    const { attemptsMax } = this.#settings
+    const again = (todo: Todo) => {
+      const waitMs = this.#backoffMs(todo.attempt - (todo.attemptsAsked ?? 0))
+      return retried(todo, reason, { attemptsMax, nowMs, ...(waitMs > 0 ? { notBeforeMs: nowMs + waitMs } : {}) })
+    }
+    return await this.#held(id, holder, again, { late: { act: 'fail', content: { reason } } })
+  }
+
+  #backoffMs(attempt: number): number {
+    const { retryFirstMs, retryLastMs } = this.#settings
+    const fullMs = Math.min(retryLastMs, retryFirstMs * 2 ** Math.min(30, attempt - 1))
+    return Math.round(fullMs * (1 - randomFraction(this.#components.random) / 4))
   }
 
   async release(id: string, holder: string): Promise<Todo> {
     return await this.#held(id, holder, released)
   }
 
-  async cancel(id: string): Promise<Todo> {
-    const after = await this.#journal.change(id, (todo) => {
-      if (todo.state === 'canceled') return undefined
-      if (stateClass(todo.state) === 'terminal') throw todoTerminal(todo)
-      return canceled(todo)
-    })
+  async cancel(id: string, by: Actor = LIBRARY): Promise<Todo> {
+    const after = await this.#journal.change(id, (todo) => (todo.state === 'canceled' ? undefined : canceled(notEnded(todo), by)))
     return after ?? (await this.#journal.must(id))
   }
 
-  async approve(id: string, verdict: 'given' | 'refused'): Promise<Todo> {
+  async approve(id: string, verdict: 'given' | 'refused', by: Actor = OWNER): Promise<Todo> {
     const after = await this.#journal.change(id, (todo) =>
-      todo.approval === 'needed' && stateClass(todo.state) !== 'terminal' ? judged(todo, verdict) : undefined
+      todo.approval === 'needed' && stateClass(todo.state) !== 'terminal' ? judged(todo, verdict, by) : undefined
     )
     if (after === undefined) throw approvalNotNeeded(id)
     return after
   }
 
-  onCommit(hook: (todo: Todo) => void): () => void {
+  /** What used up its attempts and waits for its owner's word, the oldest first. */
+  async deadLetters(options: { agent?: EidHex | undefined; limit?: number } = {}): Promise<DeadLetter[]> {
+    return await this.#journal.dead.list({ agent: options.agent, limit: Math.max(1, Math.min(1_000, options.limit ?? 100)) })
+  }
+
+  /**
+   * Tries a failed Todo anew: as another Todo of the same caller, context and messages, for one that ended stays as it is. Asked twice it gives the same.
+   * @throws RookeryError `TODO_UNKNOWN`, `TODO_NOT_FAILED`, `TODO_LIMIT`
+   */
+  async requeue(id: string, by: Actor = OWNER): Promise<{ todo: Todo; created: boolean }> {
+    const failed = await this.#journal.must(id)
+    if (failed.state !== 'failed') throw notFailed(failed)
+    const name = this.#journal.names.ofRetry(failed)
+    return await this.#journal.lock.run([`dedup ${name.row}`, `todo ${id}`], async () => {
+      const { agent, caller } = failed
+      const known = await this.#known(name, { agent, caller: { id: caller } })
+      if (known !== undefined) return { todo: known, created: false }
+      const own = uuid(this.#components.random.bytes(16))
+      const nowMs = this.#components.clock.nowMs()
+      const { contextId, door, queue, priority, approval, approvedBy, digest } = failed
+      const todo: Todo = {
+        id: own,
+        agent,
+        caller,
+        contextId,
+        state: 'pending',
+        revision: 1,
+        createdAtMs: nowMs,
+        changedAtMs: nowMs,
+        dedupKey: name.dedupKey,
+        digest,
+        door,
+        history: failed.history.map((message) => ({ ...message, taskId: own })),
+        artifacts: [],
+        attempt: 0,
+        retryOf: id,
+        ...(queue === undefined ? {} : { queue }),
+        ...(priority === undefined ? {} : { priority }),
+        ...(approval === undefined ? {} : { approval: 'given' as const }),
+        ...(approvedBy === undefined ? {} : { approvedBy })
+      }
+      return { todo: await this.#add(todo, by, name, this.#journal.dead.del(failed)), created: true }
+    })
+  }
+
+  /** Takes a dead letter off the list; the Todo stays failed until it is old. @throws RookeryError `TODO_UNKNOWN`, `TODO_NOT_DEAD` */
+  async drop(id: string): Promise<Todo> {
+    return await this.#journal.lock.run([`todo ${id}`], async () => {
+      const todo = await this.#journal.must(id)
+      if (!(await this.#journal.dead.has(todo))) throw notDead(todo)
+      await this.#components.store.commit(this.#journal.dead.del(todo))
+      return todo
+    })
+  }
+
+  /** What came for a Todo after its lease was lost (G-59). */
+  async lateResults(id: string): Promise<LateResult[]> {
+    return await this.#journal.late.of(id)
+  }
+
+  onCommit(hook: CommitHook): () => void {
     return this.#journal.listeners.hook(hook)
+  }
+
+  watch(id: string, hook: CommitHook): () => void {
+    return this.#journal.listeners.watch(id, hook)
+  }
+
+  async eventsAfter(id: string, n: number): Promise<{ todo: Todo; events: readonly TodoEvent[] | undefined }> {
+    const todo = await this.#journal.must(id)
+    return { todo, events: eventsAfter(todo, n) }
+  }
+
+  onClaimable(agent: EidHex, hook: () => void): () => void {
+    return this.#journal.listeners.onClaimable(agent, hook)
   }
 
   onCreate(agent: EidHex, offer: () => Taker | undefined): () => void {
@@ -307,42 +456,49 @@ export class LevelTodos implements Todos {
   /** Timers end and those who wait get the Todo as it is; what is claimed stays claimed on disk. */
   async stop(): Promise<void> {
     this.#stopped = true
-    this.#leases.stop()
+    this.#times.stop()
     this.#cancelSweep?.()
     await this.#journal.listeners.release((id) => this.#journal.get(id))
     await this.#journal.told()
   }
 
-  async #held(id: string, holder: string, next: (todo: Todo) => Todo): Promise<Todo> {
-    const changed = await this.#journal.change(id, (todo) => {
-      if (todo.state !== 'claimed' || todo.lease?.holder !== holder) {
-        this.#components.logger.info({ todo: id, state: todo.state }, 'a late result was dropped: the Todo is no longer held')
+  /** First committed transition wins (G-59): what a holder brings after that is kept as audit, not as state. */
+  async #held(
+    id: string,
+    holder: string,
+    next: (todo: Todo, by: Actor) => Move,
+    { room, late }: { room?: 'bounded'; late?: { act: LateResult['act']; content: JsonObject } } = {}
+  ): Promise<Todo> {
+    const changed = await this.#journal.change(
+      id,
+      async (todo) => {
+        if (todo.state === 'claimed' && todo.lease?.holder === holder) return next(todo, actorOfHolder(holder))
+        if (late !== undefined) await this.#keepLate(todo, holder, late)
         throw leaseLost(todo)
-      }
-      return next(todo)
-    })
+      },
+      room
+    )
     return changed as Todo
   }
 
-  #watchLeases(): void {
-    this.#leases.set(this.#journal.open.leases()[0]?.untilMs)
+  async #keepLate(todo: Todo, holder: string, { act, content }: { act: LateResult['act']; content: JsonObject }): Promise<void> {
+    const { logger, clock, store } = this.#components
+    logger.info({ todo: todo.id, state: todo.state, act }, 'a late result does not count: the Todo is no longer held')
+    await store
+      .commit(await this.#journal.late.put(todo, { atMs: clock.nowMs(), holder, act }, content))
+      .catch((err: unknown) => logger.warn({ err, todo: todo.id }, 'a late result could not be kept'))
   }
+}
 
-  async #expireLeases(): Promise<void> {
-    const nowMs = this.#components.clock.nowMs()
-    for (const { id, holder, untilMs } of this.#journal.open.leases()) {
-      if (untilMs > nowMs) break
-      await this.#giveBack(id, holder, 'the lease ran out')
-    }
-    this.#watchLeases()
-  }
+/** @throws RookeryError `TODO_TERMINAL` */
+function notEnded(todo: Todo): Todo {
+  if (stateClass(todo.state) === 'terminal') throw todoTerminal(todo)
+  return todo
+}
 
-  async #giveBack(id: string, holder: string, reason: string): Promise<void> {
-    const untilMs = this.#journal.open.get(id)?.untilMs
-    await this.#journal.change(id, (todo) => {
-      if (todo.state !== 'claimed' || todo.lease?.holder !== holder || todo.lease.untilMs !== untilMs) return undefined
-      return retried(todo, reason, this.#settings.attemptsMax)
-    })
+function checkFilter({ agent, caller, contextId }: TodoFilter): void {
+  if (contextId !== undefined && (agent === undefined || caller === undefined)) {
+    throw new TypeError('a context is listed with its agent and its caller')
   }
 }
 

@@ -1,10 +1,11 @@
 import { toHex, utf8 } from '../../protocol/bytes.ts'
+import { canonicalJson } from '../../protocol/canonical-json.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import type { EidHex } from '../../protocol/identity/eid.ts'
 import type { Clock } from '../platform/clock.ts'
 import { jsonCodec, type Store, type Table, type WriteOp } from '../store/store.ts'
 import { CallerCounts } from './caller-counts.ts'
-import { canonicalJson } from './canonical-json.ts'
+import { ENVELOPE_DEPTH_MAX } from './message.ts'
 import type { Json, JsonObject, Todo } from './todo.ts'
 import { messageIdReused } from './todo-errors.ts'
 
@@ -17,6 +18,8 @@ export interface NameBounds {
   namesPerCallerMax: number
   /** how long a messageId is known after its Todo ended, whatever becomes of the Todo */
   nameRetainMs: number
+  /** the same for a Todo whose caller gave keys of its own (G-69) */
+  keyRetainMs: number
 }
 
 /** What a message is known by: scoped to agent and caller, so nobody can burn another's id. */
@@ -67,10 +70,11 @@ export class MessageNames {
     for await (const [, caller] of this.#due.entries()) this.#outliving.add(caller, 1)
   }
 
-  of({ agent, caller, message }: { agent: EidHex; caller: string; message: JsonObject }): MessageName {
-    const { messageId, ...content } = message
-    const dedupKey = keyOf({ agent, caller }, messageId)
-    return { dedupKey, row: this.#sha256(dedupKey), digest: this.#sha256(canonicalJson(content)) }
+  /** By the key that was given, else by its messageId; both have one name space (TD-Q4). */
+  of(input: { agent: EidHex; caller: string; message: JsonObject; dedupKey?: string | undefined }): MessageName {
+    const { messageId, ...content } = input.message
+    const dedupKey = keyOf(input, input.dedupKey ?? messageId)
+    return { dedupKey, row: this.#sha256(dedupKey), digest: this.#sha256(canonicalJson(content, ENVELOPE_DEPTH_MAX)) }
   }
 
   /** @throws RookeryError `MESSAGE_ID_REUSED` where it came with another content */
@@ -78,6 +82,12 @@ export class MessageNames {
     const found = await this.#rows.get(row)
     if (found !== undefined && found.digest !== digest) throw messageIdReused()
     return found
+  }
+
+  /** Of the Todo that takes the place of a failed one: no caller can give this name. */
+  ofRetry(todo: Todo): MessageName {
+    const dedupKey = `retry:${todo.id}`
+    return { dedupKey, row: this.#sha256(dedupKey), digest: todo.digest }
   }
 
   put({ row, digest }: MessageName, id: string): WriteOp {
@@ -102,19 +112,27 @@ export class MessageNames {
    * @returns the steps, and how to take the names out of the count if they are not written; undefined where a bound keeps the Todo
    */
   async outlive(todo: Todo): Promise<{ ops: WriteOp[]; abandon(): void } | undefined> {
-    const names = todo.history.map(({ messageId }) => this.#sha256(keyOf(todo, messageId)))
-    if (!this.due(todo.changedAtMs)) return { ops: names.map((name) => this.#rows.del(name)), abandon: () => {} }
+    const keys = [
+      todo.dedupKey,
+      ...[...(todo.dedupKeys ?? []), ...todo.history.map(({ messageId }) => messageId)].map((key) => keyOf(todo, key))
+    ]
+    const names = [...new Set(keys)].map((key) => this.#sha256(key))
+    const retainMs = todo.dedupKeys === undefined ? this.#bounds.nameRetainMs : this.#bounds.keyRetainMs
+    const dueMs = todo.changedAtMs + retainMs
+    const isDue = dueMs > this.#clock.nowMs()
     const { contextId, state, revision, createdAtMs, changedAtMs, door, attempt } = todo
     const remains: Remains = { contextId, state, revision, createdAtMs, changedAtMs, door, attempt }
     const ops: WriteOp[] = []
     let count = 0
     for (const name of names) {
       const row = await this.#rows.get(name)
-      if (row === undefined) continue
-      ops.push(
-        this.#rows.put(name, { ...row, remains }),
-        this.#due.put(`${time(changedAtMs + this.#bounds.nameRetainMs)}:${name}`, todo.caller)
-      )
+      // A message that came by a key of its own left its messageId to others.
+      if (row?.id !== todo.id) continue
+      if (!isDue) {
+        ops.push(this.#rows.del(name))
+        continue
+      }
+      ops.push(this.#rows.put(name, { ...row, remains }), this.#due.put(`${time(dueMs)}:${name}`, todo.caller))
       count++
     }
     if (this.overflow(todo.caller, count) !== undefined) return undefined

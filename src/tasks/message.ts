@@ -4,6 +4,8 @@ import type { Json, JsonObject } from './todo.ts'
 
 /** Deeper JSON is refused before anything walks it recursively. */
 export const JSON_DEPTH_MAX = 64
+/** Of the canonical text of what a checked message stands in. */
+export const ENVELOPE_DEPTH_MAX = JSON_DEPTH_MAX + 8
 export const MESSAGE_ID_CHARS_MAX = 256
 const PARTS_MAX = 1_000
 const LIST_MAX = 100
@@ -50,6 +52,7 @@ export const artifactSchema = z.looseObject({
 /** The check that every door shares (TD-14). @throws RookeryError `MESSAGE_INVALID` */
 export function checkMessage(message: JsonObject): void {
   if (tooDeep(message)) throw invalid('message', `nests deeper than ${JSON_DEPTH_MAX}`)
+  if (holdsHalfSurrogate(message)) throw invalid('message', 'holds half a surrogate pair')
   const parsed = messageSchema.safeParse(message)
   if (parsed.success) return
   const [issue] = parsed.error.issues
@@ -63,6 +66,14 @@ export function tooDeep(root: Json): boolean {
     level = level.flatMap((value) => (typeof value === 'object' && value !== null ? Object.values(value) : []))
   }
   return false
+}
+
+/** A text that no UTF-8 can carry and that RFC 8785 has no canonical form for; the value is checked for its depth before. */
+export function holdsHalfSurrogate(value: Json): boolean {
+  if (typeof value === 'string') return !value.isWellFormed()
+  if (Array.isArray(value)) return value.some(holdsHalfSurrogate)
+  if (typeof value !== 'object' || value === null) return false
+  return Object.entries(value).some(([name, member]) => !name.isWellFormed() || holdsHalfSurrogate(member))
 }
 
 /** `message.parts[0].raw` */

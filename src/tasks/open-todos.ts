@@ -1,5 +1,7 @@
 import type { EidHex } from '../../protocol/identity/eid.ts'
 import { CallerCounts } from './caller-counts.ts'
+import { DueTimes } from './due-times.ts'
+import { stateClass } from './states.ts'
 import type { TodoState } from './todo.ts'
 
 /** What memory keeps of a Todo that is not terminal; the same members lie in the `todo-open` table. */
@@ -11,18 +13,30 @@ export interface OpenTodo {
   state: TodoState
   /** of its row on disk */
   bytes: number
+  queue?: string
+  priority?: number
   holder?: string
   /** end of the lease, Unix ms */
   untilMs?: number
+  /** not claimed before this, Unix ms */
+  notBeforeMs?: number
+  /** end of the wait for an answer, Unix ms */
+  deadlineMs?: number
 }
 
-/** All Todos that are not terminal: what may be claimed next, which leases run out, who has how many. Bounded by the store's open limit. */
+interface Waiting {
+  id: string
+  arrival: number
+  priority: number
+  queue: string | undefined
+}
+
+/** All Todos that are not terminal: what may be claimed next, what time does to them, who has how many. Bounded by the store's open limit. */
 export class OpenTodos {
   readonly #open = new Map<string, OpenTodo>()
-  /** ids by arrival, per agent */
-  readonly #pending = new Map<EidHex, { arrival: number; id: string }[]>()
-  /** ids of what is claimed */
-  readonly #claimed = new Set<string>()
+  /** what may be claimed, the next one first, per agent */
+  readonly #pending = new Map<EidHex, Waiting[]>()
+  readonly #due = new DueTimes()
   readonly #perCaller = new CallerCounts()
   #arrival = 0
 
@@ -42,20 +56,33 @@ export class OpenTodos {
     return this.#open.get(id)
   }
 
-  set(id: string, entry: OpenTodo): void {
+  entries(): IterableIterator<[id: string, entry: OpenTodo]> {
+    return this.#open.entries()
+  }
+
+  /** @returns whether it may be claimed and could not before */
+  set(id: string, entry: OpenTodo): boolean {
+    const before = this.#open.get(id)
+    const couldBefore = before !== undefined && claimable(before)
+    if (before !== undefined && couldBefore && claimable(entry)) {
+      // A message came: its place stays.
+      this.#open.set(id, entry)
+      return false
+    }
     this.delete(id)
     this.#open.set(id, entry)
     this.#perCaller.add(entry.caller, 1)
     this.#arrival = Math.max(this.#arrival, entry.arrival)
-    if (entry.state === 'pending') this.#queue(id, entry)
-    else if (entry.state === 'claimed') this.#claimed.add(id)
+    this.#due.set(id, dueOf(entry))
+    if (claimable(entry)) this.#queue(id, entry)
+    return claimable(entry)
   }
 
   delete(id: string): void {
     const entry = this.#open.get(id)
     if (entry === undefined) return
     this.#open.delete(id)
-    this.#claimed.delete(id)
+    this.#due.set(id, undefined)
     this.#perCaller.add(entry.caller, -1)
     const queue = this.#pending.get(entry.agent)
     const at = queue?.findIndex((one) => one.id === id) ?? -1
@@ -63,25 +90,52 @@ export class OpenTodos {
     if (queue?.length === 0) this.#pending.delete(entry.agent)
   }
 
-  oldestPending(agent: EidHex, countMax = 1): string[] {
-    return (this.#pending.get(agent) ?? []).slice(0, countMax).map(({ id }) => id)
+  /** A Todo that waited out its time after a failed attempt may be claimed. */
+  ripen(id: string): void {
+    const entry = this.#open.get(id)
+    if (entry?.notBeforeMs === undefined) return
+    const { notBeforeMs: _, ...ripe } = entry
+    this.set(id, ripe)
   }
 
-  /** Leases, soonest end first. */
-  leases(): { id: string; holder: string; untilMs: number }[] {
-    const leases: { id: string; holder: string; untilMs: number }[] = []
-    for (const id of this.#claimed) {
-      const { holder, untilMs } = this.#open.get(id) as OpenTodo
-      if (holder !== undefined && untilMs !== undefined) leases.push({ id, holder, untilMs })
+  /** The next ones of the agent, or of one queue of it. */
+  nextPending(agent: EidHex, countMax = 1, queue?: string): string[] {
+    const waiting = this.#pending.get(agent) ?? []
+    if (queue === undefined) return waiting.slice(0, countMax).map(({ id }) => id)
+    const ids: string[] = []
+    for (const one of waiting) {
+      if (one.queue === queue) ids.push(one.id)
+      if (ids.length === countMax) break
     }
-    return leases.sort((a, b) => a.untilMs - b.untilMs)
+    return ids
   }
 
-  #queue(id: string, entry: OpenTodo): void {
-    const queue = this.#pending.get(entry.agent) ?? []
-    this.#pending.set(entry.agent, queue)
-    let at = queue.length
-    while (at > 0 && (queue[at - 1] as { arrival: number }).arrival > entry.arrival) at--
-    queue.splice(at, 0, { arrival: entry.arrival, id })
+  /** What time does something to next: a lease or a wait ends, or a failed attempt may be tried again. */
+  nextDue(): { id: string; atMs: number } | undefined {
+    return this.#due.first()
   }
+
+  #queue(id: string, { agent, arrival, priority = 0, queue: name }: OpenTodo): void {
+    const queue = this.#pending.get(agent) ?? []
+    this.#pending.set(agent, queue)
+    let low = 0
+    let high = queue.length
+    while (low < high) {
+      const at = (low + high) >> 1
+      const one = queue[at] as Waiting
+      if (one.priority > priority || (one.priority === priority && one.arrival < arrival)) low = at + 1
+      else high = at
+    }
+    queue.splice(low, 0, { id, arrival, priority, queue: name })
+  }
+}
+
+function claimable({ state, notBeforeMs }: OpenTodo): boolean {
+  return state === 'pending' && notBeforeMs === undefined
+}
+
+function dueOf({ state, untilMs, notBeforeMs, deadlineMs }: OpenTodo): number | undefined {
+  if (state === 'claimed') return untilMs
+  if (state === 'pending') return notBeforeMs
+  return stateClass(state) === 'interrupted' ? deadlineMs : undefined
 }

@@ -11,8 +11,13 @@ export interface TodosSettings extends KeptBounds, NameBounds {
   historyMax: number
   /** bytes of one Todo's row, its messages and artifacts in it, that a message may make it; above it `TODO_LIMIT` (bytes) */
   todoBytesMax: number
-  /** claims of one Todo; when the last of them fails, so does the Todo */
+  /** claims of one Todo; when the last of them fails, so does the Todo, and it lies among the dead letters */
   attemptsMax: number
+  /** wait after the first failed attempt, twice as long after each further one, up to the last; up to a quarter less, by chance */
+  retryFirstMs: number
+  retryLastMs: number
+  /** how long a Todo waits for an answer before it fails with `interrupt_timeout` (TD-Q2); 0: without end */
+  interruptMs: number
   /** how long a terminal Todo stays, where the bounds of {@link KeptBounds} leave it */
   retainMs: number
 }
@@ -29,6 +34,10 @@ export const TODOS_DEFAULTS: TodosSettings = {
   namesMax: 1_000_000,
   namesPerCallerMax: 250_000,
   nameRetainMs: 86_400_000,
+  keyRetainMs: 7 * 86_400_000,
   attemptsMax: 3,
+  retryFirstMs: 1_000,
+  retryLastMs: 300_000,
+  interruptMs: 7 * 86_400_000,
   retainMs: 30 * 86_400_000
 }

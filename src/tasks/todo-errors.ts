@@ -1,4 +1,6 @@
 import { RookeryError } from '../errors.ts'
+import { MESSAGE_ID_CHARS_MAX } from './message.ts'
+import { stateClass } from './states.ts'
 import type { Todo } from './todo.ts'
 
 export function todoUnknown(id: string): RookeryError {
@@ -27,7 +29,56 @@ export function todoLimit(bound: string, max: number, remedy = 'wait until earli
 export function leaseLost(todo: Todo): RookeryError {
   return new RookeryError('LEASE_LOST', `Todo ${todo.id} is ${todo.state} and not held by this worker any more`, {
     kind: 'conflict',
-    data: { state: todo.state }
+    field: 'id',
+    value: todo.id,
+    data: { state: todo.state },
+    remedy: stateClass(todo.state) === 'active' ? 'claim it again: the lease ended' : 'leave it: it needs no more work from you'
+  })
+}
+
+export function notFailed(todo: Todo): RookeryError {
+  return new RookeryError('TODO_NOT_FAILED', `Todo ${todo.id} is ${todo.state}`, {
+    kind: 'conflict',
+    field: 'id',
+    value: todo.id,
+    data: { state: todo.state },
+    remedy: 'only a Todo that failed can be tried again'
+  })
+}
+
+export function notDead(todo: Todo): RookeryError {
+  return new RookeryError('TODO_NOT_DEAD', `Todo ${todo.id} is no dead letter`, {
+    kind: 'conflict',
+    field: 'id',
+    value: todo.id,
+    data: { state: todo.state },
+    remedy: 'list the dead letters'
+  })
+}
+
+export function priorityInvalid(value: unknown): RookeryError {
+  return new RookeryError('PRIORITY_INVALID', 'a priority is a whole number from 0 to 9', {
+    kind: 'usage',
+    field: 'priority',
+    value,
+    remedy: 'leave it out for 0'
+  })
+}
+
+export function dedupKeyInvalid(): RookeryError {
+  return new RookeryError('DEDUP_KEY_INVALID', `a dedup key has 1 to ${MESSAGE_ID_CHARS_MAX} characters`, {
+    kind: 'usage',
+    field: 'dedupKey',
+    remedy: 'leave it out to use the messageId'
+  })
+}
+
+export function queueInvalid(value: string): RookeryError {
+  return new RookeryError('QUEUE_INVALID', 'the name of a queue has 1 to 64 characters of A-Z a-z 0-9 . _ -', {
+    kind: 'usage',
+    field: 'queue',
+    value: value.slice(0, 80),
+    remedy: 'leave it out for the only queue'
   })
 }
 

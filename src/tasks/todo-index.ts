@@ -1,16 +1,10 @@
-import { concat, equalsConstantTime, fromHex, toHex, utf8 } from '../../protocol/bytes.ts'
+import { toHex, utf8 } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
-import { RookeryError } from '../errors.ts'
 import type { Store, Table, WriteOp } from '../store/store.ts'
 import { jsonCodec } from '../store/store.ts'
-import { canonicalJson } from './canonical-json.ts'
-import type { Todo, TodoState } from './todo.ts'
-
-export interface TodoFilter {
-  agent?: string
-  caller?: string
-  state?: TodoState
-}
+import { slotOf, slotsOf } from './slots.ts'
+import type { Todo, TodoFilter, TodoSlot, TodoState } from './todo.ts'
+import { TodoCursors } from './todo-cursor.ts'
 
 interface IndexRow {
   agent: string
@@ -18,6 +12,8 @@ interface IndexRow {
   state: TodoState
   /** of the Todo's row on disk */
   bytes: number
+  /** absent in rows of the former index, which knew neither slots nor contexts */
+  slot?: TodoSlot
 }
 
 /** A Todo as the index names it. */
@@ -26,99 +22,166 @@ export interface IndexedTodo extends IndexRow {
   changedAtMs: number
 }
 
-const MAC_BYTES = 16
+interface Prefixes {
+  rows: string[]
+  places: string[]
+}
 
-/** The listing index: every Todo under all, its agent and its caller, by (last change, id); and the sealed cursors that walk it (TD-Q3). */
+/** A place in a listing: `:` time `:` id. */
+export interface Place {
+  id: string
+  changedAtMs: number
+}
+
+/**
+ * The listing index: every Todo by (last change, id) under all and under its caller, and by state under its agent, under agent and caller, and under
+ * its context. A page over several states merges their ranges, so it costs the same however many Todos there are.
+ */
 export class TodoIndex {
   readonly #rows: Table<IndexRow>
+  /** where the key says it all */
+  readonly #places: Table<1>
   readonly #crypto: CryptoProvider
-  readonly #cursorKey: Uint8Array
+  readonly #cursors: TodoCursors
 
   constructor(store: Store, crypto: CryptoProvider, cursorKey: Uint8Array) {
     this.#rows = store.table('todo-changed', jsonCodec<IndexRow>())
+    this.#places = store.table('todo-place', jsonCodec<1>())
     this.#crypto = crypto
-    this.#cursorKey = cursorKey
+    this.#cursors = new TodoCursors(crypto, cursorKey)
   }
 
+  /** None where nothing is told of it: after a lease was renewed. */
   ops(before: Todo | undefined, after: Todo, bytes: number): WriteOp[] {
-    const row: IndexRow = { agent: after.agent, caller: after.caller, state: after.state, bytes }
-    const gone = before === undefined ? [] : this.#keys(before).map((key) => this.#rows.del(key))
-    return [...gone, ...this.#keys(after).map((key) => this.#rows.put(key, row))]
+    if (before !== undefined && before.seq === after.seq) return []
+    const slot = slotOf(after)
+    const at = position(after.changedAtMs, after.id)
+    const prefixes = this.#prefixes(after)
+    const row: IndexRow = { agent: after.agent, caller: after.caller, state: after.state, bytes, slot }
+    return [
+      ...(before === undefined ? [] : this.#removal(before, prefixes)),
+      ...prefixes.rows.map((prefix) => this.#rows.put(`${prefix}${at}`, row)),
+      ...prefixes.places.map((prefix) => this.#places.put(`${prefix}${slot}${at}`, 1))
+    ]
   }
 
   removal(todo: Todo): WriteOp[] {
-    return this.#keys(todo).map((key) => this.#rows.del(key))
+    return this.#removal(todo, this.#prefixes(todo))
+  }
+
+  /** Gives a Todo of the former index its places; the rows that nothing reads any more go. */
+  renewal(todo: Todo, bytes: number): WriteOp[] {
+    const { changedAtMs, id, agent } = todo
+    return [...this.ops(undefined, todo, bytes), this.#rows.del(`agent:${agent}${position(changedAtMs, id)}`)]
   }
 
   /** @throws RookeryError `CURSOR_INVALID` */
-  async page(filter: TodoFilter, limit: number, cursor: string | undefined): Promise<{ ids: string[]; next: string | undefined }> {
-    const prefix = this.#prefix(filter)
-    const before = cursor === undefined ? `${prefix};` : prefix + this.#openCursor(filter, cursor)
-    const ids: string[] = []
-    let last: string | undefined
-    for await (const [key, row] of this.#rows.entries({ gt: `${prefix}:`, lt: before, reverse: true })) {
-      if (filter.agent !== undefined && row.agent !== filter.agent) continue
-      if (filter.state !== undefined && row.state !== filter.state) continue
-      if (ids.length === limit) return { ids, next: this.#sealCursor(filter, last as string) }
-      last = key.slice(prefix.length)
-      ids.push(last.slice(last.lastIndexOf(':') + 1))
+  async page(filter: TodoFilter, limit: number, cursor: string | undefined): Promise<{ places: Place[]; next: string | undefined }> {
+    const below = cursor === undefined ? ';' : this.#cursors.open(filter, cursor)
+    const places: Place[] = []
+    let last = ''
+    for await (const at of this.#newest(filter, below)) {
+      if (places.length === limit) return { places, next: this.#cursors.seal(filter, last) }
+      last = at
+      places.push(placeOf(at))
     }
-    return { ids, next: undefined }
+    return { places, next: undefined }
+  }
+
+  /** How many a filter matches, by walking their keys. */
+  async count(filter: TodoFilter): Promise<number> {
+    let count = 0
+    for await (const _ of this.#newest(filter, ';')) count++
+    return count
   }
 
   /** Todos whose last change lies before `beforeMs`, of one caller or of all, the oldest change first. */
   async *oldest({ beforeMs, caller }: { beforeMs?: number; caller?: string } = {}): AsyncIterable<IndexedTodo> {
-    const prefix = this.#prefix(caller === undefined ? {} : { caller })
+    const prefix = caller === undefined ? 'all' : `caller:${this.#hash(caller)}`
     const lt = beforeMs === undefined ? `${prefix};` : `${prefix}${position(beforeMs, '')}`
-    for await (const [key, row] of this.#rows.entries({ gt: `${prefix}:`, lt })) {
-      const [changedAt, id] = key.slice(prefix.length + 1).split(':') as [string, string]
-      yield { ...row, id, changedAtMs: Number.parseInt(changedAt, 16) }
+    for await (const [key, row] of this.#rows.entries({ gt: `${prefix}:`, lt })) yield { ...row, ...placeOf(key.slice(prefix.length)) }
+  }
+
+  /** Positions below `below`, the newest first. */
+  async *#newest(filter: TodoFilter, below: string): AsyncGenerator<string, void, undefined> {
+    const { agent, caller, contextId, changedFromMs = 0 } = filter
+    const from = position(changedFromMs, '')
+    if (agent === undefined || (contextId !== undefined && caller === undefined)) yield* this.#walk(filter, from, below)
+    else {
+      const prefix =
+        caller === undefined
+          ? `a:${agent}:`
+          : contextId === undefined
+            ? this.#ofCaller(agent, caller)
+            : this.#ofContext(agent, caller, contextId)
+      yield* merged(slotsOf(filter).map((slot) => this.#slot(`${prefix}${slot}`, from, below)))
     }
   }
 
-  #prefix(filter: TodoFilter): string {
-    if (filter.caller !== undefined) return `caller:${this.#hash(filter.caller)}`
-    return filter.agent !== undefined ? `agent:${filter.agent}` : 'all'
+  async *#slot(prefix: string, from: string, below: string): AsyncGenerator<string, void, undefined> {
+    const range = { gte: `${prefix}${from}`, lt: `${prefix}${below}`, reverse: true }
+    for await (const key of this.#places.keys(range)) yield key.slice(prefix.length)
   }
 
-  #keys(todo: Todo): string[] {
+  /** Where no index serves a filter, rows are read until enough fit. */
+  async *#walk({ caller, ...filter }: TodoFilter, from: string, below: string): AsyncGenerator<string, void, undefined> {
+    const prefix = caller === undefined ? 'all' : `caller:${this.#hash(caller)}`
+    const slots = slotsOf(filter)
+    for await (const [key, row] of this.#rows.entries({ gte: `${prefix}${from}`, lt: `${prefix}${below}`, reverse: true })) {
+      if (row.slot === undefined || slots.includes(row.slot)) yield key.slice(prefix.length)
+    }
+  }
+
+  #removal(todo: Todo, { rows, places }: Prefixes): WriteOp[] {
     const at = position(todo.changedAtMs, todo.id)
-    return [`all${at}`, `agent:${todo.agent}${at}`, `caller:${this.#hash(todo.caller)}${at}`]
+    const slot = slotOf(todo)
+    return [...rows.map((prefix) => this.#rows.del(`${prefix}${at}`)), ...places.map((prefix) => this.#places.del(`${prefix}${slot}${at}`))]
+  }
+
+  #prefixes({ agent, caller, contextId }: Todo): Prefixes {
+    return {
+      rows: ['all', `caller:${this.#hash(caller)}`],
+      places: [`a:${agent}:`, this.#ofCaller(agent, caller), this.#ofContext(agent, caller, contextId)]
+    }
+  }
+
+  #ofCaller(agent: string, caller: string): string {
+    return `c:${this.#hash(`${agent} ${caller}`)}:`
+  }
+
+  #ofContext(agent: string, caller: string, contextId: string): string {
+    return `x:${this.#hash(`${agent} ${caller} ${contextId}`)}:`
   }
 
   #hash(text: string): string {
     return toHex(this.#crypto.sha256(utf8(text)).subarray(0, 16))
-  }
-
-  #mac(filter: TodoFilter, at: string): Uint8Array {
-    const bound = canonicalJson({ agent: filter.agent ?? null, caller: filter.caller ?? null, state: filter.state ?? null, at })
-    return this.#crypto.hmacSha256(this.#cursorKey, utf8(bound)).subarray(0, MAC_BYTES)
-  }
-
-  #sealCursor(filter: TodoFilter, at: string): string {
-    return toHex(concat([this.#mac(filter, at), utf8(at)]))
-  }
-
-  #openCursor(filter: TodoFilter, cursor: string): string {
-    const refused = new RookeryError('CURSOR_INVALID', 'the page token is not one that this listing gave out', {
-      kind: 'usage',
-      field: 'pageToken',
-      remedy: 'start again without a page token, with the same filter on every page'
-    })
-    if (cursor.length > 512) throw refused
-    let bytes: Uint8Array
-    try {
-      bytes = fromHex(cursor)
-    } catch {
-      throw refused
-    }
-    const at = new TextDecoder().decode(bytes.subarray(MAC_BYTES))
-    if (!equalsConstantTime(bytes.subarray(0, MAC_BYTES), this.#mac(filter, at))) throw refused
-    return at
   }
 }
 
 /** Sorts by time, then id. */
 function position(changedAtMs: number, id: string): string {
   return `:${changedAtMs.toString(16).padStart(12, '0')}:${id}`
+}
+
+function placeOf(at: string): Place {
+  const [, changedAt = '', id = ''] = at.split(':')
+  return { id, changedAtMs: Number.parseInt(changedAt, 16) }
+}
+
+/** What several descending runs yield, in descending order. */
+async function* merged(runs: AsyncGenerator<string, void, undefined>[]): AsyncGenerator<string, void, undefined> {
+  try {
+    const heads = await Promise.all(runs.map(async (run) => (await run.next()).value ?? undefined))
+    for (;;) {
+      let newest = -1
+      for (const [i, head] of heads.entries()) {
+        if (head !== undefined && (newest < 0 || head > (heads[newest] as string))) newest = i
+      }
+      if (newest < 0) return
+      yield heads[newest] as string
+      heads[newest] = (await runs[newest]?.next())?.value ?? undefined
+    }
+  } finally {
+    await Promise.all(runs.map((run) => run.return()))
+  }
 }

@@ -4,16 +4,25 @@ import { KeyedLock } from '../platform/keyed-lock.ts'
 import type { Logger } from '../platform/logger.ts'
 import { jsonCodec, type Store, type Table, type WriteOp } from '../store/store.ts'
 import { Contexts } from './contexts.ts'
+import { DeadLetters } from './dead-letters.ts'
 import { KeptTodos } from './kept-todos.ts'
+import { LateResults } from './late-results.ts'
 import { MessageNames } from './message-names.ts'
 import { type OpenTodo, OpenTodos } from './open-todos.ts'
 import type { TodosSettings } from './settings.ts'
+import { slotOf } from './slots.ts'
 import { mayFollow, stateClass } from './states.ts'
-import type { Todo } from './todo.ts'
+import type { Todo, TodoFilter } from './todo.ts'
+import { TodoCounts } from './todo-counts.ts'
 import { todoLimit, todoUnknown } from './todo-errors.ts'
 import { TodoIndex } from './todo-index.ts'
 import { TodoListeners } from './todo-listeners.ts'
 import { TodoRoom } from './todo-room.ts'
+import { type TodoEvent, withEvents } from './trail.ts'
+import type { Move } from './transitions.ts'
+
+/** Todos of the former index that get their places in one batch. */
+const REINDEX_AT_ONCE = 256
 
 export interface TodoJournalComponents {
   store: Store
@@ -29,6 +38,8 @@ export class TodoJournal {
   readonly contexts: Contexts
   readonly index: TodoIndex
   readonly listeners: TodoListeners
+  readonly dead: DeadLetters
+  readonly late: LateResults
   /** by `todo ` and id; what else is locked has names of its own */
   readonly lock = new KeyedLock()
   readonly #store: Store
@@ -37,6 +48,7 @@ export class TodoJournal {
   readonly #rows: Table<Todo>
   readonly #openRows: Table<OpenTodo>
   readonly #kept: KeptTodos
+  readonly #counts = new TodoCounts()
   readonly #room: TodoRoom
   #lastEmit: Promise<void> = Promise.resolve()
 
@@ -51,16 +63,37 @@ export class TodoJournal {
     this.contexts = new Contexts(components)
     this.index = new TodoIndex(store, components.crypto, cursorKey)
     this.listeners = new TodoListeners(components.logger)
+    this.dead = new DeadLetters(store)
+    this.late = new LateResults(components)
     this.#kept = new KeptTodos(settings)
-    const { names, contexts, index, lock } = this
-    this.#room = new TodoRoom({ store, lock, index, names, contexts, rows: this.#rows, kept: this.#kept })
+    const { names, contexts, index, lock, dead, late } = this
+    this.#room = new TodoRoom({ store, lock, index, names, contexts, dead, late, rows: this.#rows, kept: this.#kept, counts: this.#counts })
   }
 
-  /** Counts what lies on disk, and takes up what is not terminal. */
+  /** Counts what lies on disk, takes up what is not terminal, and gives places to what a former version wrote; its rows stay as they are (TD-11). */
   async load(): Promise<void> {
     await this.names.load()
-    for await (const { caller, bytes } of this.index.oldest()) this.#kept.add(caller, 1, bytes)
+    const former: { id: string; bytes: number }[] = []
+    for await (const { id, agent, caller, bytes, slot } of this.index.oldest()) {
+      this.#kept.add(caller, 1, bytes)
+      if (slot === undefined) former.push({ id, bytes })
+      else this.#counts.add({ agent, caller }, slot, 1)
+    }
+    for (let at = 0; at < former.length; at += REINDEX_AT_ONCE) await this.#reindex(former.slice(at, at + REINDEX_AT_ONCE))
     for await (const [id, entry] of this.#openRows.entries()) this.open.set(id, entry)
+  }
+
+  async #reindex(some: readonly { id: string; bytes: number }[]): Promise<void> {
+    const ops: WriteOp[] = []
+    const todos: Todo[] = []
+    for (const { id, bytes } of some) {
+      const todo = await this.get(id)
+      if (todo === undefined) continue
+      ops.push(...this.index.renewal(todo, bytes))
+      todos.push(todo)
+    }
+    await this.#store.commit(ops)
+    for (const todo of todos) this.#counts.add(todo, slotOf(todo), 1)
   }
 
   get(id: string): Promise<Todo | undefined> {
@@ -84,39 +117,62 @@ export class TodoJournal {
     return this.#lastEmit
   }
 
-  async add(todo: Todo, alongside: readonly WriteOp[]): Promise<void> {
-    await this.#write(undefined, todo, 'bounded', alongside)
+  /** From memory, unless the filter names a context or a time. */
+  async count(filter: TodoFilter): Promise<number> {
+    if (filter.contextId === undefined && filter.changedFromMs === undefined) return this.#counts.of(filter)
+    return await this.index.count(filter)
   }
 
-  /** `next` sees the Todo under its lock; giving undefined leaves it alone. */
-  async change(id: string, next: (todo: Todo) => Todo | undefined): Promise<Todo | undefined> {
+  async add({ todo, events }: Move, alongside: readonly WriteOp[]): Promise<Todo> {
+    const numbered = withEvents(todo, events, todo.changedAtMs)
+    await this.#write(undefined, numbered, 'bounded', alongside)
+    return numbered.todo
+  }
+
+  /** `next` sees the Todo under its lock; giving undefined leaves it alone. What an agent adds on the way is `bounded`, as what a caller sends. */
+  async change(
+    id: string,
+    next: (todo: Todo) => Move | undefined | Promise<Move | undefined>,
+    room: 'bounded' | 'free' = 'free'
+  ): Promise<Todo | undefined> {
     return await this.lock.run([`todo ${id}`], async () => {
       const before = await this.must(id)
-      const after = next(before)
-      return after === undefined ? undefined : await this.move(before, after, 'free', [])
+      const move = await next(before)
+      return move === undefined ? undefined : await this.move(before, move, room, [])
     })
   }
 
   /** Under the Todo's lock. */
-  async move(before: Todo, after: Todo, room: 'bounded' | 'free', alongside: readonly WriteOp[]): Promise<Todo> {
+  async move(before: Todo, { todo: after, events }: Move, room: 'bounded' | 'free', alongside: readonly WriteOp[]): Promise<Todo> {
     if (before.state !== after.state && !mayFollow(before.state, after.state)) {
       throw new TypeError(`a Todo never goes from ${before.state} to ${after.state}`)
     }
     const nowMs = this.#clock.nowMs()
-    const next: Todo = { ...after, revision: before.revision + 1, changedAtMs: Math.max(nowMs, before.changedAtMs) }
-    await this.#write(before, next, room, alongside)
-    return next
+    const changedAtMs = events.length > 0 ? Math.max(nowMs, before.changedAtMs) : before.changedAtMs
+    const numbered = withEvents({ ...after, revision: before.revision + 1, changedAtMs }, events, changedAtMs)
+    const letter = after.deadAtMs === before.deadAtMs ? [] : [this.dead.put(numbered.todo)]
+    await this.#write(before, numbered, room, [...letter, ...alongside])
+    return numbered.todo
   }
 
   /**
    * The only place that writes Todos: one synced batch, then memory, then the hooks in commit order. What a caller sends is `bounded`; what
    * becomes of it here is never refused for its size, and counts.
    */
-  async #write(before: Todo | undefined, after: Todo, room: 'bounded' | 'free', alongside: readonly WriteOp[]): Promise<void> {
+  async #write(
+    before: Todo | undefined,
+    { todo: after, events }: { todo: Todo; events: readonly TodoEvent[] },
+    room: 'bounded' | 'free',
+    alongside: readonly WriteOp[]
+  ): Promise<void> {
     const row = this.#rows.put(after.id, after)
-    const bytes = row.value?.length ?? 0
+    const length = row.value?.length ?? 0
+    const places = this.index.ops(before, after, length)
+    const held = this.open.get(after.id)?.bytes ?? 0
+    // Without a new place the index still says the former size, and so does everything that counts by it.
+    const bytes = places.length === 0 ? held : length
     const more = before === undefined ? 1 : 0
-    const grown = bytes - (this.open.get(after.id)?.bytes ?? 0)
+    const grown = bytes - held
     if (room === 'bounded') {
       if (bytes > this.#todoBytesMax) throw todoLimit('bytes', this.#todoBytesMax)
       while (this.#kept.overflow(after.caller, more, grown) !== undefined) await this.#room.make(after.caller, more, grown)
@@ -126,7 +182,7 @@ export class TodoJournal {
     const written = this.#store.commit([
       row,
       open === undefined ? this.#openRows.del(after.id) : this.#openRows.put(after.id, open),
-      ...this.index.ops(before, after, bytes),
+      ...places,
       ...alongside
     ])
     const earlier = this.#lastEmit
@@ -136,9 +192,13 @@ export class TodoJournal {
         throw error
       })
       await earlier
+      if (before !== undefined) this.#counts.add(before, slotOf(before), -1)
+      this.#counts.add(after, slotOf(after), 1)
+      let isNewlyClaimable = false
       if (open === undefined) this.open.delete(after.id)
-      else this.open.set(after.id, open)
-      this.listeners.committed(after)
+      else isNewlyClaimable = this.open.set(after.id, open)
+      this.listeners.committed(after, events)
+      if (isNewlyClaimable) this.listeners.claimable(after.agent)
     })()
     this.#lastEmit = emitted.catch(() => earlier)
     await emitted
@@ -147,13 +207,18 @@ export class TodoJournal {
   #openEntry(todo: Todo, bytes: number): OpenTodo | undefined {
     if (stateClass(todo.state) === 'terminal') return undefined
     const arrival = this.open.get(todo.id)?.arrival ?? this.open.nextArrival()
+    const { agent, caller, state, queue, priority, lease, notBeforeMs, deadlineMs } = todo
     return {
-      agent: todo.agent,
-      caller: todo.caller,
+      agent,
+      caller,
       arrival,
-      state: todo.state,
+      state,
       bytes,
-      ...(todo.lease !== undefined ? { holder: todo.lease.holder, untilMs: todo.lease.untilMs } : {})
+      ...(queue === undefined ? {} : { queue }),
+      ...(priority === undefined ? {} : { priority }),
+      ...(lease !== undefined ? { holder: lease.holder, untilMs: lease.untilMs } : {}),
+      ...(notBeforeMs === undefined ? {} : { notBeforeMs }),
+      ...(deadlineMs === undefined ? {} : { deadlineMs })
     }
   }
 }

@@ -1,10 +1,14 @@
 import type { KeyedLock } from '../platform/keyed-lock.ts'
 import type { Store, Table } from '../store/store.ts'
 import type { Contexts } from './contexts.ts'
+import type { DeadLetters } from './dead-letters.ts'
 import type { KeptTodos, Overflow } from './kept-todos.ts'
+import type { LateResults } from './late-results.ts'
 import type { MessageNames } from './message-names.ts'
+import { slotOf } from './slots.ts'
 import { stateClass } from './states.ts'
 import type { Todo } from './todo.ts'
+import type { TodoCounts } from './todo-counts.ts'
 import { todoLimit } from './todo-errors.ts'
 import type { IndexedTodo, TodoIndex } from './todo-index.ts'
 
@@ -22,6 +26,9 @@ export interface TodoRoomComponents {
   names: MessageNames
   contexts: Contexts
   kept: KeptTodos
+  counts: TodoCounts
+  dead: DeadLetters
+  late: LateResults
 }
 
 /** Forgets ended Todos, when they are old and where a bound asks for it; their names stay as long as they are due. */
@@ -81,18 +88,26 @@ export class TodoRoom {
 
   /** @returns whether it is gone by this; one that ended never changes again */
   async #forget({ id, bytes }: IndexedTodo): Promise<boolean> {
-    const { store, lock, rows, index, names, contexts, kept } = this.#c
+    const { store, lock, rows, index, names, contexts, kept, counts, dead, late } = this.#c
     return await lock.run([`todo ${id}`], async () => {
       const todo = await rows.get(id)
       const left = todo === undefined ? undefined : await names.outlive(todo)
       if (todo === undefined || left === undefined) return false
       try {
-        await store.commit([rows.del(id), ...left.ops, contexts.del(todo.contextId), ...index.removal(todo)])
+        await store.commit([
+          rows.del(id),
+          ...left.ops,
+          contexts.del(todo.contextId),
+          ...index.removal(todo),
+          ...dead.del(todo),
+          late.del(id)
+        ])
       } catch (error) {
         left.abandon()
         throw error
       }
       kept.add(todo.caller, -1, -bytes)
+      counts.add(todo, slotOf(todo), -1)
       return true
     })
   }

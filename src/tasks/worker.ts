@@ -4,7 +4,7 @@ import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
-import type { AgentHandler, HandlerResult, HandlerTask } from './handler.ts'
+import type { AgentHandler, HandlerContext, HandlerResult, HandlerTask } from './handler.ts'
 import { IN_PROCESS_HOLDER } from './level-todos.ts'
 import { artifactSchema, fieldPath } from './message.ts'
 import { stateClass } from './states.ts'
@@ -28,6 +28,9 @@ export interface WorkerSettings {
 export const WORKER_DEFAULTS: WorkerSettings = { concurrency: 1, leaseMs: 60_000, graceMs: 2_000 }
 /** For handlers that declare that they have no side effects; all others see one Todo after another. */
 export const CONCURRENCY_WITHOUT_EFFECTS = 16
+
+/** Trying again would not help. */
+const RESULT_FAULTS: ReadonlySet<string> = new Set(['HANDLER_RESULT_INVALID', 'ARTIFACT_INVALID', 'MESSAGE_INVALID'])
 
 /** After a claim that the disk refused. */
 const CLAIM_RETRY_MS = 5_000
@@ -93,7 +96,11 @@ class HandlerWorker implements Worker {
 
   start(): void {
     const { todos } = this.#components
-    const hooks = [todos.onCommit((todo) => this.#committed(todo)), todos.onCreate(this.#agent, () => this.#offer())]
+    const hooks = [
+      todos.onCommit((todo) => this.#committed(todo)),
+      todos.onClaimable(this.#agent, () => this.poke()),
+      todos.onCreate(this.#agent, () => this.#offer())
+    ]
     this.#unhook = () => {
       for (const unhook of hooks) unhook()
     }
@@ -122,9 +129,7 @@ class HandlerWorker implements Worker {
   }
 
   #committed(todo: Todo): void {
-    if (todo.agent !== this.#agent) return
-    if (todo.state === 'pending') this.poke()
-    else if (stateClass(todo.state) === 'terminal') this.#runs.get(todo.id)?.abort.abort(ended(todo))
+    if (todo.agent === this.#agent && stateClass(todo.state) === 'terminal') this.#runs.get(todo.id)?.abort.abort(ended(todo))
   }
 
   /** Takes a new Todo as it is created, where a place is free. */
@@ -183,8 +188,7 @@ class HandlerWorker implements Worker {
     const abort = new AbortController()
     const stopRenewing = this.#renew(todo.id, abort)
     const done = this.#handle(todo, abort.signal).then(
-      (result) =>
-        this.#ran(todo, abort.signal, stopRenewing, () => this.#components.todos.complete(todo.id, this.#holder, artifactsOf(result))),
+      (result) => this.#ran(todo, abort.signal, stopRenewing, () => this.#ended(todo, result)),
       (err) => this.#ran(todo, abort.signal, stopRenewing, () => this.#failed(todo, err))
     )
     this.#runs.set(todo.id, { abort, done })
@@ -201,6 +205,14 @@ class HandlerWorker implements Worker {
     )
     this.#writes.add(written)
     this.poke()
+  }
+
+  async #ended(todo: Todo, result: HandlerResult | undefined): Promise<Todo> {
+    const { todos } = this.#components
+    if (result?.reject !== undefined) return await todos.reject(todo.id, this.#holder, result.reject)
+    if (result?.ask === undefined) return await todos.complete(todo.id, this.#holder, artifactsOf(result))
+    const { text, for: wanted = 'input' } = result.ask
+    return await todos.ask(todo.id, this.#holder, { for: wanted, message: { parts: [{ text }] } })
   }
 
   async #failed(todo: Todo, err: unknown): Promise<Todo> {
@@ -234,7 +246,11 @@ class HandlerWorker implements Worker {
       else signal.addEventListener('abort', wait, { once: true })
     })
     try {
-      const run = (async () => await this.#handler(task, { signal }))()
+      const progress: HandlerContext['progress'] = async ({ text, ...told }) => {
+        const message = text === undefined ? {} : { message: { parts: [{ text }] } }
+        await this.#components.todos.progress(todo.id, this.#holder, { ...told, ...message })
+      }
+      const run = (async () => await this.#handler(task, { signal, progress }))()
       return await Promise.race([run, grace])
     } finally {
       late.abort()
@@ -246,7 +262,7 @@ class HandlerWorker implements Worker {
       await write()
     } catch (err) {
       if (err instanceof RookeryError && err.code === 'LEASE_LOST') return
-      if (err instanceof RookeryError && err.code === 'HANDLER_RESULT_INVALID') {
+      if (err instanceof RookeryError && RESULT_FAULTS.has(err.code)) {
         return await this.#report(id, () => this.#components.todos.fail(id, this.#holder, err.message))
       }
       // Nothing was written, so the lease runs out and another attempt follows.

@@ -4,6 +4,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { commandNames } from '../../src/cli/main.ts'
 import { cleanUp, LAUNCHER, launcher, rookery, type StartedNode, startNode, tempDir } from './cli-fixture.ts'
 
 const SPACE = 'org.agentnet/marketplace.energy@1'
@@ -21,58 +22,7 @@ beforeAll(async () => {
 afterAll(cleanUp)
 
 describe('help', () => {
-  const commands = [
-    'init',
-    'start',
-    'status',
-    'stop',
-    'agent add',
-    'agent list',
-    'agent rotate',
-    'space announce',
-    'space update',
-    'space handover',
-    'space tombstone',
-    'space prune',
-    'space show',
-    'space trust',
-    'space join',
-    'space leave',
-    'space list',
-    'find',
-    'discover',
-    'point add',
-    'point remove',
-    'point list',
-    'point grant',
-    'point revoke',
-    'point show',
-    'point read',
-    'resolve',
-    'session open',
-    'session list',
-    'session close',
-    'send',
-    'inbox',
-    'inbox show',
-    'inbox complete',
-    'inbox fail',
-    'inbox approve',
-    'sleep',
-    'wake',
-    'queue list',
-    'queue show',
-    'queue drop',
-    'queue retry',
-    'queue export',
-    'mode',
-    'mode set',
-    'attach',
-    'approve',
-    'standing',
-    'demo',
-    'sim run'
-  ]
+  const commands = commandNames().filter((name) => name !== 'help')
   it.each(commands)('`%s --help` explains itself with an example', async (command) => {
     const help = await rookery(...command.split(' '), '--help')
     expect(help.code).toBe(0)

@@ -45,7 +45,12 @@ async function served(init: Partial<A2aNodeInit> = {}) {
   const bert = testAgent(2)
   const node = await start({ agents: [bert], ...init })
   const [near, far] = sessionPair(ANNA, bert)
-  serveA2a(far, { local: node.local, clock: systemClock, logger: silentLogger })
+  serveA2a(far, {
+    local: node.local,
+    clock: systemClock,
+    logger: silentLogger,
+    principal: (agent, remote) => node.access.ofPeer(agent, remote)
+  })
   serveMailbox(far, {
     queue: node.queue,
     crypto: nodeCrypto,
@@ -95,8 +100,9 @@ describe('A2A over a session', () => {
     const rows = async ({ todos }: A2aNode) => {
       const { todos: all } = await todos.list({ agent: bert.eidHex })
       return all
-        .map(({ id: _, contextId: __, createdAtMs: ___, changedAtMs: ____, door: _____, history, ...rest }) => ({
+        .map(({ id: _, contextId: __, createdAtMs: ___, changedAtMs: ____, door: _____, history, trail, ...rest }) => ({
           ...rest,
+          trail: trail?.map(({ kind, n, state }) => ({ kind, n, state })),
           history: history.map(({ taskId: ______, contextId: _______, ...message }) => message)
         }))
         .sort((a, b) => (a.dedupKey < b.dedupKey ? -1 : 1))
@@ -174,7 +180,12 @@ describe('A2A over a session', () => {
     const { channel, node, bert } = await served({ workers: 'none', blockingWaitMs: 1 })
     const sent = (await channel.request('SendMessage', { message: textMessage('m') }, CALL)) as { task: JsonObject }
     const [near, far] = sessionPair(testAgent(3), bert)
-    serveA2a(far, { local: node.local, clock: systemClock, logger: silentLogger })
+    serveA2a(far, {
+      local: node.local,
+      clock: systemClock,
+      logger: silentLogger,
+      principal: (agent, remote) => node.access.ofPeer(agent, remote)
+    })
     const other = a2aChannelOf(near, { clock: systemClock, logger: silentLogger })
     const id = sent.task.id as string
     for (const method of ['GetTask', 'CancelTask']) {

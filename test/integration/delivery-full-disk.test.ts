@@ -131,7 +131,7 @@ async function fillUp({ store, enqueue }: Awaited<ReturnType<typeof openQueue>>,
   const keys: string[] = []
   for (let tries = 0; tries < 50; tries++) {
     const { bavail, bsize } = statfsSync(dirname(ballast))
-    appendFileSync(ballast, new Uint8Array(Math.max(0, bavail * bsize - leaveBytes)))
+    appendUntilFull(ballast, Math.max(0, bavail * bsize - leaveBytes))
     await store.state() // measures
     try {
       keys.push((await enqueue()).key)
@@ -140,6 +140,15 @@ async function fillUp({ store, enqueue }: Awaited<ReturnType<typeof openQueue>>,
     }
   }
   throw new Error('never full')
+}
+
+/** The store may take what was free a moment ago: that the volume has no room left is then what was wanted. */
+function appendUntilFull(ballast: string, bytes: number): void {
+  try {
+    appendFileSync(ballast, new Uint8Array(bytes))
+  } catch (error) {
+    if ((error as { code?: string }).code !== 'ENOSPC') throw error
+  }
 }
 
 async function within<T>(ms: number, work: () => Promise<T>): Promise<T> {

@@ -259,7 +259,7 @@ describe('claims and leases', () => {
   })
 
   it('[TD-08] tries again after a failure, and gives an attempt back on release', async () => {
-    const { todos } = await todosInMemory({ attemptsMax: 2 })
+    const { todos } = await todosInMemory({ attemptsMax: 2, retryFirstMs: 0 })
     const { todo } = await create(todos, 'a')
     await todos.claim(AGENT, 'w', LEASE)
     expect(await todos.release(todo.id, 'w')).toMatchObject({ state: 'pending', attempt: 0 })

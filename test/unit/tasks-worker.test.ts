@@ -34,7 +34,10 @@ async function bench(
 ): Promise<Bench> {
   const store = new Store(new MemoryLevel<string, Uint8Array>({ keyEncoding: 'utf8', valueEncoding: 'view' }))
   const clock = new ManualClock()
-  const todos = await openTodos(store, clock, init.attemptsMax !== undefined ? { attemptsMax: init.attemptsMax } : {})
+  const todos = await openTodos(store, clock, {
+    retryFirstMs: 0,
+    ...(init.attemptsMax !== undefined ? { attemptsMax: init.attemptsMax } : {})
+  })
   const worker = createWorker(
     { todos, clock, random: systemRandom, logger: silentLogger },
     {
@@ -316,11 +319,45 @@ describe('a worker', () => {
   })
 })
 
+describe('what a handler may say beside its result', () => {
+  it('[TD-24] tells progress and artifacts as events, each on disk before the next', async () => {
+    const { todos, send } = await bench(async (_task, { progress }) => {
+      await progress({ text: 'reading' })
+      await progress({ artifact: { artifactId: 'r', parts: [{ text: 'one' }] } })
+      await progress({ artifact: { artifactId: 'r', parts: [{ text: 'two' }] }, append: true, lastChunk: true })
+      return undefined
+    })
+    const { id } = await send('a')
+    const done = await todos.settled(id)
+    expect(done.artifacts).toEqual([{ artifactId: 'r', parts: [{ text: 'one' }, { text: 'two' }] }])
+    expect(done.trail?.map(({ kind }) => kind)).toEqual(['created', 'claimed', 'progress', 'artifact', 'artifact', 'ended'])
+  })
+
+  it('[TD-09] [G-58] asks, and is called again with the answer in the history; rejects with a reason', async () => {
+    const { todos, send } = await bench(async ({ history }) => {
+      if (history.length === 1) return { ask: { text: 'which?' } }
+      return history.length === 2 ? { ask: { text: 'log in', for: 'auth' } } : { reject: 'not this' }
+    })
+    const { id } = await send('a')
+    expect(await todos.settled(id)).toMatchObject({ state: 'input-required', statusMessage: { parts: [{ text: 'which?' }] } })
+    await send('b', textMessage('b', 'that', { taskId: id }))
+    expect(await todos.settled(id)).toMatchObject({ state: 'auth-required' })
+    await send('c', textMessage('c', 'in', { taskId: id }))
+    expect(await todos.settled(id)).toMatchObject({ state: 'rejected', failure: 'not this' })
+  })
+
+  it('fails a task whose question is no message, and does not try again', async () => {
+    const { todos, send } = await bench(async () => ({ ask: { text: 7 as unknown as string } }))
+    const { id } = await send('a')
+    expect(await todos.settled(id)).toMatchObject({ state: 'failed', attempt: 1 })
+  })
+})
+
 describe('built-in handlers and modules', () => {
   const run = (handler: AgentHandler, parts: JsonObject[]) =>
     handler(
       { id: 't', contextId: 'c', caller: ALICE.id, message: { messageId: 'm', role: 'ROLE_USER', parts }, history: [], attempt: 1 },
-      { signal: new AbortController().signal }
+      { signal: new AbortController().signal, progress: async () => {} }
     )
 
   it('digest gives the SHA-256 of each file part with its name and size', async () => {

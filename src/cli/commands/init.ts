@@ -1,8 +1,9 @@
 import { existsSync, writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { eid, eidToDid } from '../../../protocol/identity/eid.ts'
 import { AGENT_NAME, BUILTIN_HANDLERS, handlerName } from '../../api/methods.ts'
-import { CONFIG_FILE, dataDirOf } from '../../config/load.ts'
+import { configFileOf } from '../../config/config-file.ts'
+import { dataDirOf } from '../../config/load.ts'
 import { nodeCrypto } from '../../crypto/node-crypto.ts'
 import { RookeryError } from '../../errors.ts'
 import { AgentFiles } from '../../identity/agent-file.ts'
@@ -63,7 +64,7 @@ export const registerInit: RegisterCommand = (program, run) => {
         checkHandler(handler)
         const components = { crypto: nodeCrypto, random: systemRandom }
         const key = initDataDir(dataDir, components)
-        const file = join(dataDir, CONFIG_FILE)
+        const file = configFileOf(dataDir)
         if (!existsSync(file)) writeFileSync(file, CONFIG_TEMPLATE, { mode: 0o600 })
         const agent = name === undefined ? undefined : addFirst(dataDir, { name, description, handler })
         out.result({ dataDir, peer: key.peer, config: file, ...(agent !== undefined ? { agent } : {}) }, () => {

@@ -1,6 +1,11 @@
-import { loadConfig } from '../../config/load.ts'
+import { existsSync, readdirSync } from 'node:fs'
+import { CONFIG_FILES } from '../../config/config-file.ts'
+import { dataDirOf, loadConfig } from '../../config/load.ts'
 import type { ConfigInput } from '../../config/schema.ts'
+import { nodeCrypto } from '../../crypto/node-crypto.ts'
 import { runDaemon } from '../../daemon.ts'
+import { initDataDir } from '../../identity/init.ts'
+import { systemRandom } from '../../platform/random.ts'
 import type { RegisterCommand } from '../context.ts'
 import { integer, list } from '../values.ts'
 
@@ -10,6 +15,12 @@ interface StartOptions {
   network?: 'lan' | 'public'
   httpPort?: number
   logLevel?: string
+  init?: true
+}
+
+/** A folder that held a node once and lost its key is none: making a key there would be a new identity unasked (F100). */
+function isUnused(dataDir: string): boolean {
+  return !existsSync(dataDir) || readdirSync(dataDir).every((name) => name === 'lost+found' || CONFIG_FILES.some((one) => one === name))
 }
 
 export const registerStart: RegisterCommand = (program, run) => {
@@ -21,6 +32,7 @@ export const registerStart: RegisterCommand = (program, run) => {
     .option('--network <scope>', 'lan (private addresses are dialled and published) or public')
     .option('--http-port <port>', "port of the agents' A2A endpoints on loopback; 0 takes any", integer(0, 65_535))
     .option('--log-level <level>', 'debug, info, warn, error or silent')
+    .option('--init', 'make the data directory and the key of the node first, where there are none')
     .addHelpText('after', '\nExample:\n  rookery start --bootstrap /ip4/192.0.2.7/udp/4711/quic-v1/p2p/12D3KooW…')
     .action((options: StartOptions, command) =>
       run(command, async (invocation) => {
@@ -32,9 +44,13 @@ export const registerStart: RegisterCommand = (program, run) => {
           http: { port: options.httpPort },
           logs: { level: options.logLevel }
         } as ConfigInput
-        const { config, warnings } = loadConfig({ dataDir: globals.data, configFile: globals.config, env, flags })
+        if (options.init === true && isUnused(dataDirOf(globals.data, env)))
+          initDataDir(dataDirOf(globals.data, env), { crypto: nodeCrypto, random: systemRandom })
+        const load = () => loadConfig({ dataDir: globals.data, configFile: globals.config, env, flags })
+        const { config, warnings } = load()
         for (const warning of warnings) out.note(`warning: ${warning}`)
         return runDaemon(config, {
+          reload: load,
           onReady: (status) =>
             out.result({ ready: true, status }, () => {
               out.line(`${out.paint.green('ready')}  ${status.node.peer}`)

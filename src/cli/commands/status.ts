@@ -46,6 +46,7 @@ function print(out: Output, status: NodeStatus): void {
     )
   }
   out.line(`A2A       ${status.http?.url ?? 'off'}`)
+  if (status.ops !== undefined) out.line(`operator  ${status.ops.url}  (/healthz, /readyz, /metrics)`)
   out.line(`sessions  ${status.sessions}`)
   const { store, drainHeld, queueDamaged } = status
   const free = store.freeBytes === undefined ? '' : `, ${bytesText(store.freeBytes)} free`

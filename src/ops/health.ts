@@ -1,0 +1,39 @@
+import type { RookeryNode } from '../rookery-node.ts'
+
+export interface Check {
+  name: 'store' | 'a2a' | 'network' | 'handlers'
+  /** `note`: worth knowing, no reason to hold work back */
+  state: 'ok' | 'note' | 'failed'
+  detail: string
+}
+
+export interface Health {
+  /** the process serves and its store can be written: else a restart is due */
+  live: boolean
+  /** work may be sent here */
+  ready: boolean
+  checks: Check[]
+}
+
+/** How a node is, from what it says of itself. A node without peers is ready: it serves its own agents, and waits for others. */
+export async function healthOf(node: RookeryNode): Promise<Health> {
+  const store = await node.storeState()
+  const peers = node.host.peers().length
+  const stopped = node.agents.list().filter((agent) => node.handlerFault(agent) !== undefined)
+  const checks: Check[] = [
+    store.state === 'ok'
+      ? { name: 'store', state: 'ok', detail: 'takes writes' }
+      : { name: 'store', state: 'failed', detail: `${store.state}: ${store.reason ?? 'nothing new is taken'}` },
+    node.config.http.enabled && node.httpUrl === undefined
+      ? { name: 'a2a', state: 'failed', detail: 'not open' }
+      : { name: 'a2a', state: 'ok', detail: node.httpUrl ?? 'off by http.enabled' },
+    peers === 0
+      ? { name: 'network', state: 'note', detail: 'no peer yet; what is announced waits' }
+      : { name: 'network', state: 'ok', detail: `${peers} ${peers === 1 ? 'peer' : 'peers'}` },
+    stopped.length === 0
+      ? { name: 'handlers', state: 'ok', detail: 'all at work' }
+      : { name: 'handlers', state: 'note', detail: `none at work for ${stopped.map(({ name }) => name).join(', ')}` }
+  ]
+  const ready = !node.signal.aborted && checks.every(({ state }) => state !== 'failed')
+  return { live: store.state !== 'down', ready, checks }
+}
