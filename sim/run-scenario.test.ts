@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { runScenario } from './run-scenario.ts'
 import { shippedNames } from './scenario/shipped.ts'
 
-describe('runScenario', () => {
+describe('runScenario', { timeout: 120_000 }, () => {
   it('names the scenarios there are when it does not know one', async () => {
     await expect(runScenario('second-contact')).rejects.toMatchObject({
       code: 'SCENARIO_UNKNOWN',
@@ -55,6 +55,19 @@ describe('runScenario', () => {
     expect(report.messages.byProtocol.map(({ protocol }) => protocol)).toEqual(
       expect.arrayContaining(['/rookery/kad/1.0.0', '/rookery/registry/1.0.0', '/rookery/pss/1.0.0'])
     )
+  })
+
+  it('plays one network in two threads, connections between them included', async () => {
+    const report = await runScenario('first-contact', { nodes: 8, threads: 2 })
+    expect(report.failures).toEqual([])
+    expect(report).toMatchObject({
+      success: true,
+      threads: 2,
+      join: { joined: 7 },
+      discovery: { succeeded: 8, recall: 1 },
+      sessions: { opened: 20 }
+    })
+    expect(report.messages.perNode.min).toBeGreaterThan(0)
   })
 
   it('stops when told, and reports what was done as no success', async () => {

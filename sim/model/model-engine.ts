@@ -41,6 +41,9 @@ export class ModelEngine implements EngineRun {
   readonly #bug: Bug | undefined
   readonly #seed: number
   readonly #joined = new Map<number, Set<string>>()
+  /** members by space */
+  readonly #memberCounts = new Map<string, number>()
+  readonly #hostileShare: number
   readonly #order: number[] = []
   #sessions = 0
   #beganMs = 0
@@ -50,6 +53,7 @@ export class ModelEngine implements EngineRun {
     this.#c = context
     this.#seed = seed
     this.#bug = bug
+    this.#hostileShare = plan.nodes.filter(({ group }) => group.behaviour === 'hostile').length / plan.nodes.length
     this.#random = new FastRandom(new DataView(derivedBytes(seed, 'model').buffer).getUint32(0))
     this.#network = new ModelNetwork(plan.nodes, context.definition.network, seed, this.#random)
     const tell = (fact: Fact) => this.#tell(fact)
@@ -236,7 +240,9 @@ export class ModelEngine implements EngineRun {
       case 'join':
         return this.#join(action.node, action.space, finish, fail)
       case 'leave': {
-        this.#joined.get(action.node)?.delete(action.space)
+        if (this.#joined.get(action.node)?.delete(action.space) === true) {
+          this.#memberCounts.set(action.space, (this.#memberCounts.get(action.space) ?? 1) - 1)
+        }
         const { tookMs } = this.#spaces.leave(this.#network.node(action.node), action.space, nowMs)
         return finish(tookMs, { latencyMs: tookMs })
       }
@@ -305,6 +311,7 @@ export class ModelEngine implements EngineRun {
     this.#joined.set(index, spaces)
     if (!spaces.has(space)) {
       spaces.add(space)
+      this.#memberCounts.set(space, (this.#memberCounts.get(space) ?? 0) + 1)
       const { discovery } = this.#c.recorder.measured
       discovery.members = Math.max(discovery.members, this.#joined.size)
       const renew = () =>
@@ -321,15 +328,11 @@ export class ModelEngine implements EngineRun {
   #discover({ node: index, space, by }: Extract<SimAction, { do: 'discover' }>, finish: Finish, fail: Fail) {
     const { nowMs } = this.#queue
     const { members, hops, tookMs, expiresAtMs } = this.#spaces.search(this.#network.node(index), space, by, nowMs)
-    for (const endMs of expiresAtMs.length > 0 ? [Math.min(...expiresAtMs)] : []) {
-      this.#tell({ fact: 'served', node: index, expiresAtMs: endMs, nowMs: EPOCH_MS + nowMs })
-    }
-    const hostile = this.#plan.nodes.filter(({ group }) => group.behaviour === 'hostile').length
-    const hasMembers = [...this.#joined.values()].some((spaces) => spaces.has(space))
-    if (hasMembers)
-      this.#tell({ fact: 'searched', node: index, honestFound: members.size, hostileShare: hostile / this.#plan.nodes.length })
-    if (members.size === 0) return fail(tookMs, 'SIM_NOTHING_FOUND', 'the search found no member')
-    finish(tookMs, { latencyMs: tookMs, hops, membersFound: members.size })
+    if (members > 0) this.#tell({ fact: 'served', node: index, expiresAtMs, nowMs: EPOCH_MS + nowMs })
+    const hasMembers = (this.#memberCounts.get(space) ?? 0) > 0
+    if (hasMembers) this.#tell({ fact: 'searched', node: index, honestFound: members, hostileShare: this.#hostileShare })
+    if (members === 0) return fail(tookMs, 'SIM_NOTHING_FOUND', 'the search found no member')
+    finish(tookMs, { latencyMs: tookMs, hops, membersFound: members })
   }
 
   #openSession(from: number, to: number, finish: Finish, fail: Fail) {

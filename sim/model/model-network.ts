@@ -17,7 +17,7 @@ const MODEL_ALPHA = 3
 const RPC_BYTES = 600
 /** Nodes that a new one knows of, beside the first */
 const BOOTSTRAP_OTHERS = 2
-/** kad-dht looks up a random place behind each length of common prefix that its table has, every five minutes. */
+/** kad-dht looks up random places behind each length of common prefix that its table has, to fifteen; here one of the first. */
 const REFRESH_PREFIXES_MAX = 6
 
 /** All modelled nodes, the links between them, and Kademlia over both. */
@@ -93,16 +93,14 @@ export class ModelNetwork implements LookupWorld {
     this.lookUp(index, this.placeOf(index))
   }
 
-  /** The look-up of oneself, and kad-dht's refresh of the table. */
+  /** What keeps a table filled: the look-up of oneself, and of a random place behind one of the lengths of prefix, each in its turn. */
   refresh(index: number): void {
     const own = this.placeOf(index)
     this.lookUp(index, own)
-    const depth = Math.min(REFRESH_PREFIXES_MAX, this.#longestPrefix(index))
-    for (let bits = 0; bits <= depth; bits++) {
-      const flipped = (own.hi ^ (0x80000000 >>> bits)) >>> 0
-      const tail = bits === 31 ? 0 : this.#random.below(2 ** (31 - bits))
-      this.lookUp(index, { hi: ((flipped & ~(2 ** (31 - bits) - 1)) | tail) >>> 0, lo: this.#random.below(2 ** 32) })
-    }
+    const bits = this.#random.below(1 + Math.min(REFRESH_PREFIXES_MAX, this.#longestPrefix(index)))
+    const flipped = (own.hi ^ (0x80000000 >>> bits)) >>> 0
+    const tail = this.#random.below(2 ** (31 - bits))
+    this.lookUp(index, { hi: ((flipped & ~(2 ** (31 - bits) - 1)) | tail) >>> 0, lo: this.#random.below(2 ** 32) })
   }
 
   placeOf(index: number): { hi: number; lo: number } {

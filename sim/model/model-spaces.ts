@@ -20,11 +20,12 @@ interface Space {
 }
 
 export interface SearchResult {
-  members: Set<number>
+  /** different members that it showed */
+  members: number
   hops: number
   tookMs: number
-  /** ends of the records shown */
-  expiresAtMs: number[]
+  /** the earliest end of the records shown, infinite where there are none */
+  expiresAtMs: number
 }
 
 /** Announcing, joining and searching in the model, with the protocol's own records: built, opened and selected as the product does. */
@@ -34,10 +35,15 @@ export class ModelSpaces {
   readonly #epochMs: number
   readonly #spaces = new Map<string, Space>()
 
+  #searches = 0
+  /** the newest search that showed each node */
+  readonly #shownIn: Uint32Array
+
   constructor(network: ModelNetwork, { epochMs, bug }: { epochMs: number; bug: Bug | undefined }) {
     this.#network = network
     this.#bug = bug
     this.#epochMs = epochMs
+    this.#shownIn = new Uint32Array(network.nodes.length)
   }
 
   #space(name: string): Space {
@@ -155,21 +161,24 @@ export class ModelSpaces {
       hops = Math.max(0, ...parent.hops)
       tookMs += parent.tookMs + listed.tookMs
       const isKnown = parent.nodes.some((one) => (this.#network.node(one).sets.get(space.parentKey)?.announcements.size ?? 0) > 0)
-      if (!isKnown) return { members: new Set(), hops, tookMs, expiresAtMs: [] }
+      if (!isKnown) return { members: 0, hops, tookMs, expiresAtMs: Number.POSITIVE_INFINITY }
     }
     const found = this.#network.lookUp(node.index, space.place)
     hops = Math.max(hops, ...found.hops)
     tookMs += found.tookMs
-    const members = new Set<number>()
-    const expiresAtMs: number[] = []
+    const search = ++this.#searches
+    let members = 0
+    let expiresAtMs = Number.POSITIVE_INFINITY
     const wall = this.#wall(nowMs)
     const listed = this.#each(node, found.nodes, (registrar) => {
       let shown = 0
       for (const [member, record] of registrar.sets.get(key)?.joins ?? []) {
         if (!this.#isLive(record, wall)) continue
         if (shown++ >= SHOWN_MAX) break
-        members.add(member)
-        expiresAtMs.push(recordExpiresAtMs(record))
+        if (this.#shownIn[member] === search) continue
+        this.#shownIn[member] = search
+        members++
+        expiresAtMs = Math.min(expiresAtMs, recordExpiresAtMs(record))
       }
     })
     // announcements first, then the members of whom they name

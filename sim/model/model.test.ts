@@ -49,7 +49,7 @@ async function broken(bug: Bug | undefined, more: { plan?: ReturnType<typeof pla
   return { report, names: report.invariants.filter(({ state }) => state === 'broken').map(({ invariant }) => invariant) }
 }
 
-describe('the invariants', { timeout: 120_000 }, () => {
+describe('the invariants', { timeout: 300_000 }, () => {
   it('all hold in a model without a fault, each judged at least once', async () => {
     const { report, names } = await broken(undefined)
     expect(names).toEqual([])
@@ -84,7 +84,7 @@ describe('the invariants', { timeout: 120_000 }, () => {
   })
 })
 
-describe('shrinking', { timeout: 120_000 }, () => {
+describe('shrinking', { timeout: 300_000 }, () => {
   it('makes a failing run the shortest list of events that still fails, and its plan fails again', async () => {
     const plan = planOf(EVERYTHING, 24, 3)
     const fails = async (candidate: typeof plan) => (await broken('state-at-init', { plan: candidate })).names
@@ -98,7 +98,7 @@ describe('shrinking', { timeout: 120_000 }, () => {
   })
 })
 
-describe('the model engine', { timeout: 120_000 }, () => {
+describe('the model engine', { timeout: 300_000 }, () => {
   it('writes the same log for the same seed, byte for byte, and another for another', async () => {
     const run = async (seed: number) => {
       const lines: string[] = []
