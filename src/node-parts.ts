@@ -7,6 +7,7 @@ import type { Outbox } from './delivery/outbox.ts'
 import type { OutgoingObjects } from './delivery/outgoing.ts'
 import type { ReplayCache } from './delivery/replay-cache.ts'
 import type { Discovery } from './discovery/create-discovery.ts'
+import type { ExecutionContracts } from './ecc/execution-contracts.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
 import type { Access } from './grants/access.ts'
 import type { Grants } from './grants/grants.ts'
@@ -58,6 +59,8 @@ export interface NodeParts extends Base {
   buckets: SendBuckets
   access: Access
   todos: LevelTodos
+  /** under which edge-cloud contracts our agents execute */
+  contracts: ExecutionContracts
   queue: LevelAsleepQueue
   clockGuard: ClockGuard
   replay: ReplayCache

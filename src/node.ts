@@ -18,6 +18,7 @@ import { OutgoingObjects } from './delivery/outgoing.ts'
 import { ReplayCache } from './delivery/replay-cache.ts'
 import type { AnswerPolicy } from './discovery/components.ts'
 import { createDiscovery } from './discovery/create-discovery.ts'
+import { nodeContracts } from './ecc/node-contracts.ts'
 import { RookeryError } from './errors.ts'
 import { createEvidence } from './evidence/create-evidence.ts'
 import type { RecordEvidence } from './evidence/evidence.ts'
@@ -170,8 +171,9 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
           { ...components, clockGuard },
           { bounds: config.keeper, homeOf: rootOf, mayKeepFor: mayKeepFor(config.keeper.for, rootOf) }
         )
+  const contracts = nodeContracts({ ...base, config, agents })
   const { interruptMs, attemptsMax, retryFirstMs, retryLastMs } = config.tasks
-  const todos = await createTodos(components, { interruptMs, attemptsMax, retryFirstMs, retryLastMs })
+  const todos = await createTodos({ ...components, gate: contracts }, { interruptMs, attemptsMax, retryFirstMs, retryLastMs })
   closing.push('todos', 500, () => todos.stop())
   go()
 
@@ -297,6 +299,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     buckets,
     access,
     todos,
+    contracts,
     queue,
     clockGuard,
     replay,

@@ -7,6 +7,7 @@ import { LocalA2a } from './a2a/local-a2a.ts'
 import { createRemoteAgents } from './a2a/remote.ts'
 import { sendByMailbox } from './a2a/send-by-mailbox.ts'
 import { type SendOutcome, sendMessage } from './a2a/send-message.ts'
+import { TaskStreams } from './a2a/task-streams.ts'
 import { AgentPublishing } from './agent-publishing.ts'
 import { AgentRotations, type RotationReport } from './agent-rotations.ts'
 import type { Config } from './config/schema.ts'
@@ -18,6 +19,7 @@ import type { LevelAsleepQueue } from './delivery/level-asleep-queue.ts'
 import { WakeSchedule } from './delivery/wake-schedule.ts'
 import type { DiscoverQuery, Discovery } from './discovery/create-discovery.ts'
 import type { DiscoverOptions, FoundAnonymously } from './discovery/discover.ts'
+import { checkSideEffects } from './ecc/node-contracts.ts'
 import { RookeryError } from './errors.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
 import type { Access } from './grants/access.ts'
@@ -46,7 +48,7 @@ import type { Registry } from './spaces/registry.ts'
 import type { Locators, PublishOptions, Spaces } from './spaces/spaces.ts'
 import type { StoreState } from './store/store.ts'
 import { AgentRunners, handlerModule, moduleOf } from './tasks/agent-runners.ts'
-import type { AgentHandler, HandlerSkill, SideEffects } from './tasks/handler.ts'
+import type { AgentHandler, HandlerModule, HandlerSkill, SideEffects } from './tasks/handler.ts'
 import type { LevelTodos } from './tasks/level-todos.ts'
 import type { Json, JsonObject } from './tasks/todo.ts'
 import { version } from './version.ts'
@@ -95,6 +97,7 @@ export class RookeryNode {
   /** where the operator's server listens, once the daemon opened it */
   opsUrl: string | undefined
   readonly #parts: NodeParts
+  readonly #streams: TaskStreams | undefined
   readonly #local: LocalA2a
   readonly #remote: RemoteAgents
   readonly #drain: Drain
@@ -156,17 +159,20 @@ export class RookeryNode {
       perSecMax: config.delivery.drainPerSec
     })
     this.attachments = new Attachments(parts, (home, now) => this.#attached(home, now))
+    this.#streams = config.streams.enabled ? new TaskStreams({ todos, clock }, config.streams) : undefined
     this.#local = new LocalA2a({
       todos,
       access: parts.access,
       clock,
       reachability: (agent) => this.reachability(agent),
       card: (agent) => this.card(agent),
-      blockingWaitMs: config.tasks.waitMaxMs
+      blockingWaitMs: config.tasks.waitMaxMs,
+      ...(this.#streams === undefined ? {} : { streams: this.#streams })
     })
     const remote = createRemoteAgents({ locators, sessions, outgoing, crypto, clock, logger: logger.child('a2a') })
     this.#remote = {
       call: (from, to, ...rest) => remote.call(from, this.newestEid(to), ...rest),
+      stream: (from, to, ...rest) => remote.stream(from, this.newestEid(to), ...rest),
       card: (from, to, ...rest) => remote.card(from, this.newestEid(to), ...rest)
     }
     this.mail = new NodeMail({
@@ -184,6 +190,7 @@ export class RookeryNode {
   async begin(): Promise<void> {
     const { agents, closing } = this.#parts
     closing.push('handlers', 1_000, () => this.#runners.stop())
+    closing.push('streams', 100, () => this.#streams?.stop())
     closing.push('timers', 100, () => {
       this.#cancelMaintenance()
       this.#schedule.stop()
@@ -207,7 +214,7 @@ export class RookeryNode {
       this.#rotations.goOn(agent)
       try {
         const module = await handlerModule(agent.handler)
-        if (module !== undefined) await this.#runners.run(agent, module)
+        if (module !== undefined) await this.#run(agent, module)
       } catch (error) {
         this.logger.error({ agent: agent.name, err: error }, 'the handler of an agent cannot be loaded; its work waits')
         this.#handlerFaults.set(agent.eidHex, error instanceof RookeryError ? error : handlerFault(error))
@@ -272,7 +279,9 @@ export class RookeryNode {
       skills: this.#runners.skills(agent),
       version,
       rpcUrl: rpcUrlOf(this.#edge?.publicUrl ?? 'http://127.0.0.1', agent.did),
-      bounds: keepsMessages(agent.reachability) ? this.queueBounds : undefined
+      streaming: this.#streams !== undefined,
+      bounds: keepsMessages(agent.reachability) ? this.queueBounds : undefined,
+      extensions: this.#parts.contracts.extension(homeOf(agent))
     })
   }
 
@@ -298,7 +307,7 @@ export class RookeryNode {
   async addAgent(input: AgentAdd, options: PublishOptions = {}): Promise<HostedAgent> {
     const module = await handlerModule(input.handler ?? this.config.agents.handler)
     const agent = await this.agents.add(input)
-    if (module !== undefined) await this.#runners.run(agent, module)
+    if (module !== undefined) await this.#run(agent, module)
     this.#schedule.follow(agent)
     await this.#publishing.publish(agent, options)
     return agent
@@ -314,9 +323,15 @@ export class RookeryNode {
     options: { sideEffects?: SideEffects; skills?: HandlerSkill[] } = {}
   ): Promise<void> {
     const hosted = typeof agent === 'string' ? this.agents.get(agent) : agent
-    await this.#runners.run(hosted, moduleOf(handler, options))
+    await this.#run(hosted, moduleOf(handler, options))
     this.#handlerFaults.delete(hosted.eidHex)
     if (this.reachability(hosted).state === 'accepts') await this.#drainQuietly(hosted)
+  }
+
+  /** @throws RookeryError `CONTRACT_UNDERSTATES` */
+  async #run(agent: LocalAgent, module: HandlerModule): Promise<void> {
+    checkSideEffects(this.config, agent, module.sideEffects)
+    await this.#runners.run(agent, module)
   }
 
   /**

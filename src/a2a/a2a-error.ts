@@ -19,6 +19,7 @@ export const A2A_CODES = {
   PUSH_NOTIFICATION_NOT_SUPPORTED: -32003,
   UNSUPPORTED_OPERATION: -32004,
   CONTENT_TYPE_NOT_SUPPORTED: -32005,
+  INVALID_AGENT_RESPONSE: -32006,
   EXTENDED_AGENT_CARD_NOT_CONFIGURED: -32007,
   EXTENSION_SUPPORT_REQUIRED: -32008,
   VERSION_NOT_SUPPORTED: -32009,
@@ -60,6 +61,7 @@ const REST: Partial<Record<A2aReason, [status: number, name: string]>> = {
   INVALID_PARAMS: [400, 'INVALID_ARGUMENT'],
   CONTENT_TYPE_NOT_SUPPORTED: [400, 'INVALID_ARGUMENT'],
   INTERNAL_ERROR: [500, 'INTERNAL'],
+  INVALID_AGENT_RESPONSE: [500, 'INTERNAL'],
   STORE_FAILED: [500, 'INTERNAL'],
   RATE_LIMITED: [429, 'RESOURCE_EXHAUSTED'],
   SEND_RATE_LIMITED: [429, 'RESOURCE_EXHAUSTED'],
@@ -201,11 +203,6 @@ export function taskNotFound(): A2aError {
 /** What the caller was let in by has ended meanwhile, or before. */
 export function grantEnded(): A2aError {
   return new A2aError('UNAUTHENTICATED', 'the grant has ended', { metadata: { cause: 'GRANT_ENDED' } })
-}
-
-/** No agent of this node streams. */
-export function noStreams(): A2aError {
-  return new A2aError('UNSUPPORTED_OPERATION', 'this agent does not stream: send with SendMessage, read with GetTask')
 }
 
 /** What the node throws, in the words of A2A. Unknown errors say nothing about their cause. */

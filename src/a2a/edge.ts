@@ -19,9 +19,10 @@ import { checkHost } from './http-guards.ts'
 import { jsonRpcRoutes } from './json-rpc-door.ts'
 import type { KeepAsleep, KeepOpaque } from './keep-asleep.ts'
 import type { LocalA2a } from './local-a2a.ts'
-import type { A2aMethod } from './params.ts'
+import type { A2aMethod, StreamMethod } from './params.ts'
 import { restRoutes } from './rest-door.ts'
 import type { ServiceParameters } from './service-parameters.ts'
+import type { TaskStream } from './task-stream.ts'
 
 /** Agents of other nodes, reached through sessions. */
 export interface RemoteAgents {
@@ -32,6 +33,16 @@ export interface RemoteAgents {
     request: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
     options: { signal: AbortSignal }
   ): Promise<Json>
+  /**
+   * The stream of a task there. It outlives sessions: where one is lost it goes on over the next, without gap or repeat.
+   * @throws as {@link call}
+   */
+  stream(
+    from: LocalAgent,
+    to: Eid,
+    request: { method: StreamMethod; params: JsonObject; parameters: ServiceParameters },
+    options: { signal: AbortSignal; lastEventId?: string | undefined }
+  ): Promise<TaskStream>
   /**
    * @param options.asker - what one who showed no token makes this node look up and dial is bounded
    * @throws A2aError

@@ -3,6 +3,8 @@ import { canonicalJson } from '../../protocol/canonical-json.ts'
 import { PURPOSE_A2A_MESSAGE } from '../../protocol/delivery/object.ts'
 import { keepsMessages } from '../../protocol/delivery/reachability.ts'
 import type { Refusal } from '../../protocol/delivery/refusals.ts'
+import { sealedParameters } from '../../protocol/delivery/sealed-request.ts'
+import { contractUriIn } from '../../protocol/ecc/uris.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
 import type { AsleepQueue } from '../delivery/asleep-queue.ts'
 import type { OutgoingObjects } from '../delivery/outgoing.ts'
@@ -12,7 +14,7 @@ import type { VerifiedPrincipal } from '../grants/principal.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Random } from '../platform/random.ts'
 import { ENVELOPE_DEPTH_MAX } from '../tasks/message.ts'
-import type { JsonObject } from '../tasks/todo.ts'
+import type { Json, JsonObject } from '../tasks/todo.ts'
 
 const OPAQUE_ID_BYTES = 16
 
@@ -20,6 +22,8 @@ export type KeepAsleep = (input: {
   principal: VerifiedPrincipal
   to: LocalAgent
   params: JsonObject
+  /** URIs that the caller activates */
+  extensions?: readonly string[] | undefined
   retryAfterSec: number | undefined
 }) => Promise<Refusal>
 
@@ -39,21 +43,43 @@ interface SendToSeal {
   to: Eid
   mailboxKey: Uint8Array
   params: JsonObject
+  /** URIs that the caller activates; those that the work itself depends on go along */
+  extensions?: readonly string[] | undefined
   /** default: as long as an object may live */
   ttlMs?: number
 }
 
-function sealingOf({ from, messageId, to, mailboxKey, params, ttlMs }: SendToSeal): Parameters<OutgoingObjects['seal']>[0] {
+function sealingOf({
+  from,
+  messageId,
+  to,
+  mailboxKey,
+  params,
+  extensions = [],
+  ttlMs
+}: SendToSeal): Parameters<OutgoingObjects['seal']>[0] {
   const { configuration: _, ...carried } = params
+  const activated = contractUriIn(extensions)
   return {
     from,
     audience: to,
     mailboxKey,
     messageId: messageId ?? messageIdOf(params),
     purpose: PURPOSE_A2A_MESSAGE,
-    plaintext: utf8(canonicalJson({ method: 'SendMessage', params: carried }, ENVELOPE_DEPTH_MAX)),
+    plaintext: utf8(
+      canonicalJson(
+        { method: 'SendMessage', params: carried, ...sealedParameters(activated === undefined ? [] : [activated]) },
+        ENVELOPE_DEPTH_MAX
+      )
+    ),
     ...(ttlMs === undefined ? {} : { ttlMs })
   }
+}
+
+/** What a message of ours says it uses is what we activate with it. */
+export function extensionsOf(message: Json | undefined): string[] {
+  const extensions = typeof message === 'object' && message !== null && !Array.isArray(message) ? message.extensions : undefined
+  return Array.isArray(extensions) ? extensions.filter((uri): uri is string => typeof uri === 'string') : []
 }
 
 function messageIdOf(params: JsonObject): string {
@@ -98,14 +124,16 @@ export function createKeepAsleep({
   outgoing: Pick<OutgoingObjects, 'sealInto'>
   queue: Pick<AsleepQueue, 'enqueue'>
 }): KeepAsleep {
-  return async ({ principal, to, params, retryAfterSec }) => {
+  return async ({ principal, to, params, extensions, retryAfterSec }) => {
     if (!keepsMessages(to.reachability)) return { reason: 'asleep', queued: false, retryAfterSec }
     try {
       const { mailboxKey } = to
       const signed =
         principal.owner === undefined ? { from: to, messageId: `${principal.id} ${messageIdOf(params)}` } : { from: principal.owner }
-      const answer = await outgoing.sealInto(sealingOf({ ...signed, to: to.eid, mailboxKey, params }), async ({ object }, alongside) => {
-        const value = await queue.enqueue({ audience: to.eidHex, principal: principal.id, object, alongside })
+      const sealing = sealingOf({ ...signed, to: to.eid, mailboxKey, params, extensions })
+      const answer = await outgoing.sealInto(sealing, async ({ object }, alongside, facts) => {
+        const sealed = facts === undefined ? {} : { sealed: facts }
+        const value = await queue.enqueue({ audience: to.eidHex, principal: principal.id, object, alongside, ...sealed })
         return { value, kept: value.status === 'queued' && !value.again }
       })
       return answer.status === 'queued' ? { reason: 'asleep', queued: true, retryAfterSec } : refusalOfAnswer(answer)

@@ -4,6 +4,7 @@ import { MODE_WORDS, modeOf, type ReachabilityMode } from '../../protocol/delive
 import { handlerName } from '../api/methods.ts'
 import { BURST_MAX, GRANT_TTL_MAX_MS, PER_MIN_MAX, SEND_BURST_DEFAULT, SEND_PER_MIN_DEFAULT } from '../grants/grant.ts'
 import { blockOf, contractOffer } from './contract.ts'
+import { executionContract, executionPolicy } from './edge-cloud.ts'
 import { duration } from './units.ts'
 
 const SECOND = 1_000
@@ -149,6 +150,16 @@ export const configSchema = z.strictObject({
         .default(1_048_576)
     })
     .prefault({}),
+  /** streams of tasks (A2A's SendStreamingMessage and SubscribeToTask), over every binding */
+  streams: z
+    .strictObject({
+      enabled: z.boolean().default(true),
+      /** open at a time, of one caller; above it 429 */
+      perCallerMax: z.int().min(1).max(100_000).default(8),
+      /** in all */
+      nodeMax: z.int().min(1).max(100_000).default(256)
+    })
+    .prefault({}),
   /** health, metrics and the dashboard, for the operator of this machine */
   ops: z
     .strictObject({
@@ -252,6 +263,21 @@ export const configSchema = z.strictObject({
       asleepRpcCode: z.int().min(-32_768).max(-31_000).default(-31_003),
       /** whose queued messages may have lasting effects on a wake without the owner's word each time (OD-40) */
       approve: z.array(approvalRule).max(64).default([])
+    })
+    .prefault({}),
+  cards: z
+    .strictObject({
+      /** cards of agents on other nodes: `required` refuses one that its agent did not sign, `log` takes it and says so (ECC-12) */
+      verify: z.enum(['required', 'log']).default('required')
+    })
+    .prefault({}),
+  /** the edge-cloud capability contract (docs/edge-cloud-contract.md) */
+  edgeCloud: z
+    .strictObject({
+      /** of our agents, by name; an agent without one does not know the extension */
+      contracts: z.partialRecord(z.string().min(1).max(32), executionContract).default({}),
+      /** what every request of ours with requirements must demand at least */
+      policy: executionPolicy.prefault({})
     })
     .prefault({}),
   store: z

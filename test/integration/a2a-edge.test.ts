@@ -188,9 +188,9 @@ describe('the official client against the edge', () => {
     const client = await sdkClient(edge, BERT.did, fetchAs(ANNA))
     expect((await client.getAgentCard()).name).toBe(BERT.name)
     const raw = await post(`${edge.url}/agents/${BERT.did}`, rpc('GetExtendedAgentCard', {}), { agent: ANNA })
-    expect(JSON.parse(cardText(raw.body.result))).toEqual(
-      await (await fetch(`${edge.url}/agents/${BERT.did}/.well-known/agent-card.json`)).json()
-    )
+    const { signatures, ...open } = (await (await fetch(`${edge.url}/agents/${BERT.did}/.well-known/agent-card.json`)).json()) as JsonObject
+    expect(signatures).toHaveLength(1)
+    expect(JSON.parse(cardText(raw.body.result))).toMatchObject(open)
   })
 })
 
@@ -420,7 +420,7 @@ describe('tasks and contexts (contract, cases 3, 5, 6 and 11)', () => {
 
 describe('malformed requests (contract, case 15)', () => {
   it('answers each with its JSON error, never HTML, and makes no task', async () => {
-    const running = await node()
+    const running = await node({ streams: 'off' })
     const message = textMessage('m')
     const params = (more: JsonObject) => rpc('SendMessage', { message: { ...message, ...more } })
     const cases: [name: string, body: unknown, code: number, field?: string][] = [

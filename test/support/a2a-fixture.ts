@@ -11,6 +11,8 @@ import { agentCard, rpcUrlOf } from '../../src/a2a/agent-card.ts'
 import { type A2aEdge, type A2aEdgeComponents, type A2aEdgeSettings, createA2aEdge, type RemoteAgents } from '../../src/a2a/edge.ts'
 import { createKeepAsleep, createKeepOpaque } from '../../src/a2a/keep-asleep.ts'
 import { LocalA2a } from '../../src/a2a/local-a2a.ts'
+import type { PushConfigs } from '../../src/a2a/push-configs.ts'
+import { TaskStreams, type TaskStreamsSettings } from '../../src/a2a/task-streams.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import type { QueueBounds } from '../../src/delivery/asleep-queue.ts'
 import { ClockGuard } from '../../src/delivery/clock-guard.ts'
@@ -93,6 +95,9 @@ export interface A2aNodeInit {
   edge?: Partial<A2aEdgeSettings>
   blockingWaitMs?: number
   refusals?: A2aEdgeComponents['refusals']
+  /** `off`: no streaming */
+  streams?: Partial<TaskStreamsSettings> | 'off'
+  push?: PushConfigs
   /** default: `anyone` */
   peers?: PeerAccess
   /** told of grants and their buckets; default: nothing */
@@ -108,6 +113,7 @@ export interface A2aNodeInit {
 export interface A2aNode {
   edge: A2aEdge
   local: LocalA2a
+  streams: TaskStreams | undefined
   todos: LevelTodos
   queue: LevelAsleepQueue
   drain: Drain
@@ -146,6 +152,7 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
     reachabilityAt(agent.reachability, { nowMs: clock.nowMs(), attached: init.attached?.() ?? true })
   let edge: A2aEdge | undefined
   const skills = new Map<string, Awaited<ReturnType<typeof loadHandler>>['skills']>()
+  const streams = init.streams === 'off' ? undefined : new TaskStreams({ todos, clock }, init.streams)
   const { grants, access, buckets } = await openAccess({
     store,
     clock,
@@ -166,8 +173,11 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
         skills: skills.get(agent.name) ?? [],
         version: '0.1.0',
         rpcUrl: rpcUrlOf(edge?.publicUrl ?? 'http://127.0.0.1', agent.did),
+        streaming: streams !== undefined,
         bounds: keepsMessages(agent.reachability) ? bounds : undefined
       }),
+    ...(streams === undefined ? {} : { streams }),
+    ...(init.push === undefined ? {} : { push: init.push }),
     ...(init.blockingWaitMs !== undefined ? { blockingWaitMs: init.blockingWaitMs } : {})
   })
   const workers = new Map<string, Worker>()
@@ -205,6 +215,7 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
   return {
     edge: serving,
     local,
+    streams,
     todos,
     queue,
     drain,
@@ -215,6 +226,7 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
     access,
     buckets,
     async stop() {
+      streams?.stop()
       await serving.close()
       for (const worker of workers.values()) await worker.stop()
       grants.stop()
