@@ -90,6 +90,13 @@ export class DirectNetwork {
       .catch((error: unknown) => end.abort(error instanceof Error ? error : new Error(String(error))))
   }
 
+  /** A caller without a node behind it: what it sends arrives, what the node answers is lost. @throws Error where nobody listens there */
+  call(stranger: string, to: string): { send(note: Note): void } {
+    const id = `${this.#thread}:${this.#connections++}`
+    this.accept(id, { peer: stranger, index: -1 }, to)
+    return { send: (note) => this.#post.deliver(0, () => this.receive(`${id}<`, note)) }
+  }
+
   /** A note for an end that lives in this thread. */
   receive(endId: string, note: Note): void {
     this.#ends.get(endId)?.connection.receive(note)
