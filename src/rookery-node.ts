@@ -5,11 +5,13 @@ import type { A2aEdge, RemoteAgents } from './a2a/edge.ts'
 import { createKeepAsleep } from './a2a/keep-asleep.ts'
 import { LocalA2a } from './a2a/local-a2a.ts'
 import { createRemoteAgents } from './a2a/remote.ts'
+import { sealForWish } from './a2a/sealed-wish.ts'
 import { sendByMailbox } from './a2a/send-by-mailbox.ts'
 import { type SendOutcome, sendMessage } from './a2a/send-message.ts'
 import { TaskStreams } from './a2a/task-streams.ts'
 import { AgentPublishing } from './agent-publishing.ts'
 import { AgentRotations, type RotationReport } from './agent-rotations.ts'
+import { type BackupReport, backUp } from './backup/backup.ts'
 import type { Config } from './config/schema.ts'
 import { currentPolicy } from './delivery/approval-policy.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from './delivery/asleep-queue.ts'
@@ -42,8 +44,10 @@ import type { Random } from './platform/random.ts'
 import { unknownPoint } from './points/own-points.ts'
 import { readPoint } from './points/point-channel.ts'
 import type { Points } from './points/points.ts'
+import type { NodePush } from './push/node-push.ts'
 import type { RunningSessionManager } from './sessions/create-session-manager.ts'
 import type { Session, SessionOpenOptions } from './sessions/session.ts'
+import type { MailRecords } from './spaces/mail-records.ts'
 import type { Registry } from './spaces/registry.ts'
 import type { Locators, PublishOptions, Spaces } from './spaces/spaces.ts'
 import type { StoreState } from './store/store.ts'
@@ -72,6 +76,8 @@ export class RookeryNode {
   readonly registry: Registry
   readonly spaces: Spaces
   readonly locators: Locators
+  /** who keeps mail for our agents, published for a week (protocol/README.md §3) */
+  readonly mailRecords: MailRecords
   readonly sessions: RunningSessionManager
   /** state shared by several agents (protocol/README.md §6, Groups) */
   readonly groups: Groups
@@ -89,6 +95,8 @@ export class RookeryNode {
   readonly sendBuckets: SendBuckets
   /** who may do what with our agents: the one check of every door */
   readonly access: Access
+  /** webhooks of callers; undefined where they are off */
+  readonly push: NodePush | undefined
   readonly todos: LevelTodos
   readonly queue: LevelAsleepQueue
   readonly logger: Logger
@@ -128,6 +136,7 @@ export class RookeryNode {
     this.registry = parts.registry
     this.spaces = parts.spaces
     this.locators = locators
+    this.mailRecords = parts.mailRecords
     this.sessions = sessions
     this.groups = parts.groups
     this.discovery = parts.discovery
@@ -137,6 +146,7 @@ export class RookeryNode {
     this.grants = parts.grants
     this.sendBuckets = parts.buckets
     this.access = parts.access
+    this.push = parts.push
     this.todos = todos
     this.queue = queue
     this.logger = logger.child('node')
@@ -167,6 +177,7 @@ export class RookeryNode {
       reachability: (agent) => this.reachability(agent),
       card: (agent) => this.card(agent),
       blockingWaitMs: config.tasks.waitMaxMs,
+      ...(parts.push === undefined ? {} : { push: parts.push }),
       ...(this.#streams === undefined ? {} : { streams: this.#streams })
     })
     const remote = createRemoteAgents({ locators, sessions, outgoing, crypto, clock, logger: logger.child('a2a') })
@@ -224,6 +235,7 @@ export class RookeryNode {
       if (this.reachability(agent).state === 'accepts') void this.#drainQuietly(agent)
     }
     this.mail.begin()
+    this.push?.start()
     this.#maintain()
   }
 
@@ -276,6 +288,7 @@ export class RookeryNode {
   card(agent: LocalAgent): JsonObject {
     return agentCard({
       agent,
+      pushNotifications: this.push !== undefined,
       skills: this.#runners.skills(agent),
       version,
       rpcUrl: rpcUrlOf(this.#edge?.publicUrl ?? 'http://127.0.0.1', agent.did),
@@ -296,6 +309,14 @@ export class RookeryNode {
 
   queueUsage(agent: LocalAgent): Promise<QueueUsage> {
     return this.queue.usage(homeOf(agent))
+  }
+
+  /** Everything that this node cannot get back from others, as of one moment, into one file. @throws RookeryError as {@link backUp} */
+  backUp(input: { file: string; passphrase: string | undefined }, options: PublishOptions = {}): Promise<BackupReport> {
+    const { dataDir } = this.config
+    if (dataDir === undefined)
+      throw new RookeryError('BACKUP_FAILED', 'this node keeps nothing on disk', { kind: 'config', field: 'dataDir' })
+    return backUp({ store: this.#parts.store, peer: this.peer, nowMs: this.clock.nowMs() }, { ...input, dataDir }, options)
   }
 
   /** The agent's own A2A endpoint on loopback. */
@@ -338,15 +359,22 @@ export class RookeryNode {
    * Sends an A2A message in the name of one of our agents.
    * @param options.waitMs - for the task to end, by default 30 s; 0: until it is accepted
    * @param options.via - `mailbox`: straight into the agent's asleep queue, where it keeps one
+   * @param options.ttlMs - wherever it waits, it ends after so long (G-09), six days at most; default: the longest that each place has
    */
   async send(
     input: { from: HostedAgent; to: Eid; message: JsonObject },
-    options: { waitMs?: number; via?: 'live' | 'mailbox'; signal?: AbortSignal } = {}
+    { ttlMs, ...options }: { waitMs?: number; via?: 'live' | 'mailbox'; ttlMs?: number | undefined; signal?: AbortSignal } = {}
   ): Promise<SendOutcome> {
     const { agents, clock, queue, outgoing } = this.#parts
     const keep = createKeepAsleep({ outgoing, queue })
     const signal = options.signal === undefined ? this.signal : AbortSignal.any([options.signal, this.signal])
     const to = this.newestEid(input.to)
+    if (ttlMs !== undefined) {
+      const copy = await sealForWish(this.#parts, { ...input, to, ttlMs }, signal)
+      const sent = await this.send(input, options)
+      if (sent.outcome !== 'queued') await copy.forget()
+      return sent
+    }
     if (options.via === 'mailbox') return await sendByMailbox({ ...this.#parts, keep }, { ...input, to }, { signal })
     return await sendMessage(
       {
