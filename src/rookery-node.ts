@@ -1,5 +1,7 @@
 import { keepsMessages, type Reachability, reachabilityAt } from '../protocol/delivery/reachability.ts'
+import type { ExecutionRequirements } from '../protocol/ecc/objects.ts'
 import { type Eid, type EidHex, eidToDid } from '../protocol/identity/eid.ts'
+import { A2aError, rookeryErrorOf } from './a2a/a2a-error.ts'
 import { agentCard, rpcUrlOf } from './a2a/agent-card.ts'
 import type { A2aEdge, RemoteAgents } from './a2a/edge.ts'
 import { createKeepAsleep } from './a2a/keep-asleep.ts'
@@ -18,7 +20,9 @@ import type { LevelAsleepQueue } from './delivery/level-asleep-queue.ts'
 import { WakeSchedule } from './delivery/wake-schedule.ts'
 import type { DiscoverQuery, Discovery } from './discovery/create-discovery.ts'
 import type { DiscoverOptions, FoundAnonymously } from './discovery/discover.ts'
+import { lateAdmission } from './ecc/execution-contracts.ts'
 import { checkSideEffects } from './ecc/node-contracts.ts'
+import { type BoundRequest, bindExecution, standingOf } from './ecc/required-execution.ts'
 import { RookeryError } from './errors.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
 import type { Access } from './grants/access.ts'
@@ -154,6 +158,7 @@ export class RookeryNode {
       approvalFor: (agent, _message, issuer) =>
         this.#runners.sideEffects(agent) === 'consequential' ? (approvedBy(agent, issuer) ?? 'needed') : 'none',
       maySend: (agent, principal) => parts.access.maySendStill(agent, principal),
+      underContract: (agent, request, sinceMs) => lateAdmission(parts.contracts.admitLate(homeOf(agent), request, sinceMs)),
       perSecMax: config.delivery.drainPerSec
     })
     this.attachments = new Attachments(parts, (home, now) => this.#attached(home, now))
@@ -330,18 +335,25 @@ export class RookeryNode {
   /**
    * Sends an A2A message in the name of one of our agents.
    * @param options.waitMs - for the task to end, by default 30 s; 0: until it is accepted
+   * @param options.require - the result counts only if the agent's contract, activation and receipt meet these (docs/edge-cloud-contract.md)
    * @param options.via - `mailbox`: straight into the agent's asleep queue, where it keeps one
    */
   async send(
     input: { from: HostedAgent; to: Eid; message: JsonObject },
-    options: { waitMs?: number; via?: 'live' | 'mailbox'; signal?: AbortSignal } = {}
+    options: { waitMs?: number; via?: 'live' | 'mailbox'; require?: ExecutionRequirements | undefined; signal?: AbortSignal } = {}
   ): Promise<SendOutcome> {
     const { agents, clock, queue, outgoing } = this.#parts
     const keep = createKeepAsleep({ outgoing, queue })
     const signal = options.signal === undefined ? this.signal : AbortSignal.any([options.signal, this.signal])
     const to = this.newestEid(input.to)
-    if (options.via === 'mailbox') return await sendByMailbox({ ...this.#parts, keep }, { ...input, to }, { signal })
-    return await sendMessage(
+    const bound = options.require === undefined ? undefined : await this.bindExecution({ ...input, to }, options.require, { signal })
+    const message = bound?.message ?? input.message
+    if (options.via === 'mailbox') {
+      const sealed = await sendByMailbox({ ...this.#parts, keep }, { ...input, to, message }, { signal })
+      return bound === undefined ? sealed : { ...sealed, execution: { status: 'pending' } }
+    }
+    let activated: readonly string[] = []
+    const outcome = await sendMessage(
       {
         agents,
         local: this.#local,
@@ -350,9 +362,40 @@ export class RookeryNode {
         clock,
         messageBytesMax: this.config.http.bodyBytesMax
       },
-      { ...input, to },
-      { waitMs: options.waitMs ?? SEND_WAIT_DEFAULT_MS, signal }
+      { ...input, to, message },
+      {
+        waitMs: options.waitMs ?? SEND_WAIT_DEFAULT_MS,
+        signal,
+        activated: (extensions) => {
+          activated = extensions
+        }
+      }
     )
+    if (bound === undefined) return outcome
+    if (outcome.task === undefined) return { ...outcome, execution: { status: 'pending' } }
+    return { ...outcome, execution: standingOf(this.#parts.crypto, bound, { task: outcome.task, activated, agent: to }) }
+  }
+
+  /**
+   * A message of ours bound to execution requirements, tightened by `edgeCloud.policy` and matched with the contract on the agent's signed card; sent by any
+   * means it carries them along. What came of it is for {@link standingOf} to say.
+   * @throws as {@link bindExecution}; A2A's reasons where the card cannot be had
+   */
+  async bindExecution(
+    input: { from: HostedAgent; to: Eid; message: JsonObject },
+    requirements: ExecutionRequirements,
+    { signal = this.signal }: { signal?: AbortSignal } = {}
+  ): Promise<BoundRequest> {
+    const { from, message } = input
+    const to = this.newestEid(input.to)
+    const own = this.agents.byEid(to)
+    const card =
+      own !== undefined
+        ? this.card(own)
+        : await this.#remote.card(from, to, { signal, asker: 'local-agent' }).catch((error: unknown) => {
+            throw error instanceof A2aError ? rookeryErrorOf(error) : error
+          })
+    return bindExecution({ card, message, requirements, policy: this.config.edgeCloud.policy, nowMs: this.clock.nowMs() })
   }
 
   /**

@@ -1,6 +1,7 @@
 import { fromUtf8, toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { decodeObject, type GovernedObject, openObject, PURPOSE_A2A_MESSAGE, verifyObject } from '../../protocol/delivery/object.ts'
+import { sealedExtensions } from '../../protocol/delivery/sealed-request.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { type Eid, type EidHex, eidHex } from '../../protocol/identity/eid.ts'
 import { type ErrorKind, RookeryError } from '../errors.ts'
@@ -44,6 +45,15 @@ export interface DrainInit {
   approvalFor?: (agent: LocalAgent, message: JsonObject, issuer: EidHex) => Approval
   /** whether this principal may still make work for the agent (TD-07, OD-34); default: yes */
   maySend?: (agent: LocalAgent, principal: string) => boolean
+  /**
+   * Under which contract a message is executed that waited since then, or why it is not any more (G-70); default: under none
+   * @param request - `extensions`: what its sender activates
+   */
+  underContract?: (
+    agent: LocalAgent,
+    request: { message: JsonObject; extensions: readonly string[] },
+    sinceMs: number
+  ) => Pick<TodoCreate, 'execution' | 'dedupKey' | 'refused'>
   perSecMax?: number
   /** the EID that an issuer was first known by here; default: the one it has */
   rootOf?: (eidHex: EidHex) => EidHex
@@ -78,6 +88,7 @@ export class Drain {
       approvalFor: init.approvalFor ?? (() => 'needed'),
       rootOf: init.rootOf ?? ((hex) => hex),
       isAudience: init.isAudience ?? (() => false),
+      underContract: init.underContract ?? (() => ({})),
       maySend: init.maySend ?? (() => true),
       perSecMax: init.perSecMax ?? DRAIN_PER_SEC_DEFAULT
     }
@@ -140,6 +151,7 @@ export class Drain {
     if (record.kind === 'opaque') return { outcome: 'waits' }
     let object: GovernedObject
     let message: JsonObject
+    let extensions: string[]
     try {
       object = decodeObject(record.object, { bytesMax: record.object.length })
       verifyObject(this.#components.crypto, object, {
@@ -154,16 +166,23 @@ export class Drain {
         (purpose) => this.#init.allowsPurpose(agent, purpose)
       )
       message = messageOf(plaintext)
+      extensions = sealedExtensions(plaintext)
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error
       // Only our own clock, stepped back within the allowed skew, can make a stored object one of the future: time mends it.
       if (error.code === 'OBJECT_FUTURE') return { outcome: 'waits', reason: error.code }
       return this.#discard(record, { outcome: error.code === 'OBJECT_EXPIRED' ? 'expired' : 'invalid', reason: error.code })
     }
-    return this.#accept(agent, record, object, message, nowMs)
+    return this.#accept(agent, record, object, { message, extensions }, nowMs)
   }
 
-  async #accept(agent: LocalAgent, record: QueueRecord, object: GovernedObject, message: JsonObject, nowMs: number): Promise<Verdict> {
+  async #accept(
+    agent: LocalAgent,
+    record: QueueRecord,
+    object: GovernedObject,
+    { message, extensions }: { message: JsonObject; extensions: readonly string[] },
+    nowMs: number
+  ): Promise<Verdict> {
     const { queue, replay, clockGuard, todos, store, logger } = this.#components
     const issuer = eidHex(object.issuer)
     // What an agent sealed to itself it sealed for the holder of a grant, or for itself: the record says which, and is this node's own word.
@@ -188,7 +207,8 @@ export class Drain {
         message,
         door: 'asleep-queue',
         alongside,
-        ...approvalOf(this.#init.approvalFor(agent, message, issuer))
+        ...approvalOf(this.#init.approvalFor(agent, message, issuer)),
+        ...this.#init.underContract(agent, { message, extensions }, record.enqueuedAtMs)
       })
       // The same message came in by another door before: it has had its effect, so only the record and the name are left to write.
       if (!created) await store.commit(alongside)
