@@ -3,12 +3,17 @@ import type { ExecutionRequirements } from '../protocol/ecc/objects.ts'
 import { type Eid, type EidHex, eidToDid } from '../protocol/identity/eid.ts'
 import { A2aError, rookeryErrorOf } from './a2a/a2a-error.ts'
 import { agentCard, rpcUrlOf } from './a2a/agent-card.ts'
+import type { Caller } from './a2a/caller.ts'
 import type { A2aEdge, RemoteAgents } from './a2a/edge.ts'
+import { extendedCard } from './a2a/extended-card.ts'
 import { createKeepAsleep } from './a2a/keep-asleep.ts'
 import { LocalA2a } from './a2a/local-a2a.ts'
 import { createRemoteAgents } from './a2a/remote.ts'
 import { sendByMailbox } from './a2a/send-by-mailbox.ts'
 import { type SendOutcome, sendMessage } from './a2a/send-message.ts'
+import { SignedCards } from './a2a/signed-cards.ts'
+import { TaskStreams } from './a2a/task-streams.ts'
+import { withVerifiedCards } from './a2a/verified-cards.ts'
 import { AgentPublishing } from './agent-publishing.ts'
 import { AgentRotations, type RotationReport } from './agent-rotations.ts'
 import type { Config } from './config/schema.ts'
@@ -100,6 +105,8 @@ export class RookeryNode {
   /** where the operator's server listens, once the daemon opened it */
   opsUrl: string | undefined
   readonly #parts: NodeParts
+  readonly #streams: TaskStreams | undefined
+  readonly #signed: SignedCards
   readonly #local: LocalA2a
   readonly #remote: RemoteAgents
   readonly #drain: Drain
@@ -162,19 +169,28 @@ export class RookeryNode {
       perSecMax: config.delivery.drainPerSec
     })
     this.attachments = new Attachments(parts, (home, now) => this.#attached(home, now))
+    this.#signed = new SignedCards(crypto)
+    this.#streams = config.streams.enabled ? new TaskStreams({ todos, clock }, config.streams) : undefined
     this.#local = new LocalA2a({
       todos,
       access: parts.access,
       clock,
       reachability: (agent) => this.reachability(agent),
       card: (agent) => this.card(agent),
-      blockingWaitMs: config.tasks.waitMaxMs
+      extendedCard: (agent, caller) => this.#signed.of(agent, this.#extendedCard(agent, caller)).card,
+      contracts: parts.contracts,
+      blockingWaitMs: config.tasks.waitMaxMs,
+      ...(this.#streams === undefined ? {} : { streams: this.#streams })
     })
     const remote = createRemoteAgents({ locators, sessions, outgoing, crypto, clock, logger: logger.child('a2a') })
-    this.#remote = {
-      call: (from, to, ...rest) => remote.call(from, this.newestEid(to), ...rest),
-      card: (from, to, ...rest) => remote.card(from, this.newestEid(to), ...rest)
-    }
+    this.#remote = withVerifiedCards(
+      {
+        call: (from, to, ...rest) => remote.call(from, this.newestEid(to), ...rest),
+        stream: (from, to, ...rest) => remote.stream(from, this.newestEid(to), ...rest),
+        card: (from, to, ...rest) => remote.card(from, to, ...rest)
+      },
+      { crypto, logger: logger.child('a2a'), verify: () => config.cards.verify, newest: (eid) => this.newestEid(eid) }
+    )
     this.mail = new NodeMail({
       ...parts,
       newest: (eid) => this.newestEid(eid),
@@ -190,6 +206,7 @@ export class RookeryNode {
   async begin(): Promise<void> {
     const { agents, closing } = this.#parts
     closing.push('handlers', 1_000, () => this.#runners.stop())
+    closing.push('streams', 100, () => this.#streams?.stop())
     closing.push('timers', 100, () => {
       this.#cancelMaintenance()
       this.#schedule.stop()
@@ -278,8 +295,25 @@ export class RookeryNode {
       skills: this.#runners.skills(agent),
       version,
       rpcUrl: rpcUrlOf(this.#edge?.publicUrl ?? 'http://127.0.0.1', agent.did),
+      streaming: this.#streams !== undefined,
       bounds: keepsMessages(agent.reachability) ? this.queueBounds : undefined,
       extensions: this.#parts.contracts.extension(homeOf(agent))
+    })
+  }
+
+  /** What a caller with a credential sees: the limits in force for it, and what each skill may do for good (TD-R1, G-72). */
+  #extendedCard(agent: LocalAgent, { principal }: Caller): JsonObject {
+    const { buckets } = this.#parts
+    const { openPerCallerMax } = this.todos.bounds
+    const send = principal.grant === undefined ? undefined : buckets.limitsOf(principal.grant.id)
+    return extendedCard(this.card(agent), {
+      limits: {
+        requests: { bytesMax: this.config.http.bodyBytesMax },
+        tasks: { openMax: openPerCallerMax },
+        ...(this.#streams === undefined ? {} : { streams: { openMax: this.config.streams.perCallerMax } }),
+        ...(send === undefined ? {} : { send: { burst: send.burst, perMinute: send.perMin } })
+      },
+      sideEffects: this.#runners.has(agent) ? this.#runners.sideEffects(agent) : 'consequential'
     })
   }
 

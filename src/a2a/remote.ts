@@ -15,14 +15,16 @@ import type { Locators, LocatorView } from '../spaces/spaces.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError } from './a2a-error.ts'
 import { cardFromJson } from './agent-card.ts'
-import type { RemoteAgents } from './edge.ts'
+import type { Activated, RemoteAgents } from './edge.ts'
 import { isObject } from './json-rpc.ts'
 import { sealSend } from './keep-asleep.ts'
 import { DeliveryRefused, isSend } from './local-a2a.ts'
-import type { A2aMethod } from './params.ts'
-import { a2aChannelOf, RemoteRefusal } from './pss-binding.ts'
-import { BLOCKING_WAIT_DEFAULT_MS } from './request-handler.ts'
+import { BLOCKING_WAIT_DEFAULT_MS } from './operations.ts'
+import type { A2aMethod, StreamMethod } from './params.ts'
+import { type A2aChannel, a2aChannelOf, RemoteRefusal } from './pss-binding.ts'
+import { isLoss, resumingStream } from './resuming-stream.ts'
 import { A2A_VERSION, type ServiceParameters } from './service-parameters.ts'
+import type { TaskStream } from './task-stream.ts'
 import { TokenBucket } from './token-bucket.ts'
 
 export interface RemoteAgentsComponents {
@@ -51,6 +53,8 @@ export const REMOTE_DEFAULTS: RemoteAgentsSettings = {
   blockingTimeoutMs: BLOCKING_WAIT_DEFAULT_MS + 30_000,
   cardAgeMs: 60_000
 }
+
+type StreamRequest = { method: StreamMethod; params: JsonObject; parameters: ServiceParameters }
 
 /** Cards that askers without a token may make this node fetch from elsewhere: so many at once, then so many a second; above it 429. */
 export const ANYONES_CARD_FETCHES = { burst: 30, perSec: 1 }
@@ -82,33 +86,87 @@ class SessionAgents implements RemoteAgents {
     from: LocalAgent,
     to: Eid,
     request: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
-    { signal }: { signal: AbortSignal }
+    { signal, activated }: { signal: AbortSignal; activated?: Activated | undefined }
   ): Promise<Json> {
+    return await this.#ask({ from, to, request, signal }, (session) => this.#request(session, request, signal, activated))
+  }
+
+  async stream(
+    from: LocalAgent,
+    to: Eid,
+    request: { method: StreamMethod; params: JsonObject; parameters: ServiceParameters },
+    { signal, lastEventId, activated }: { signal: AbortSignal; lastEventId?: string | undefined; activated?: Activated | undefined }
+  ): Promise<TaskStream> {
+    const { parameters } = request
+    const open = async (asked: StreamRequest, after: string | undefined, over: AbortSignal) =>
+      await this.#ask({ from, to, request: asked, signal: over }, (session) =>
+        this.#onSession(session, (channel) =>
+          channel.stream(asked.method, asked.params, {
+            parameters,
+            timeoutMs: this.#settings.answerTimeoutMs,
+            signal: over,
+            lastEventId: after,
+            activated
+          })
+        )
+      )
+    const leaving = new AbortController()
+    const over = AbortSignal.any([signal, leaving.signal])
+    return resumingStream(await open(request, lastEventId, over), {
+      clock: this.#components.clock,
+      over,
+      leave: () => leaving.abort(new DOMException('the reader left', 'AbortError')),
+      lastEventId,
+      subscribe: (id, after) => open({ method: 'SubscribeToTask', params: { id }, parameters }, after, over),
+      read: async (id) => await this.call(from, to, { method: 'GetTask', params: { id, historyLength: 0 }, parameters }, { signal: over })
+    })
+  }
+
+  /** @param ask - what is done with a session; called a second time where the first was lost */
+  async #ask<T>(
+    call: {
+      from: LocalAgent
+      to: Eid
+      request: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters }
+      signal: AbortSignal
+    },
+    ask: (session: Session) => Promise<T>
+  ): Promise<T> {
+    const { to, signal } = call
     const locator = await this.#locate(to, signal)
     try {
-      return await this.#callAt(locator, from, to, request, signal)
+      return await this.#askAt(locator, call, ask)
     } catch (err) {
       if (!(err instanceof A2aError) || signal.aborted) throw err
       if (err.reason !== 'AGENT_UNREACHABLE' && !isLoss(err)) throw err
       const newest = await this.#components.locators.resolve(to, { signal, fresh: true }).catch(() => locator)
       if (err.reason === 'AGENT_UNREACHABLE' && newest.gen === locator.gen) throw err
-      return await this.#callAt(newest, from, to, request, signal).catch((again) => {
+      return await this.#askAt(newest, call, ask).catch((again) => {
         // Nothing was sent the second time, so what became of the first stays unknown.
         throw isLoss(err) && again instanceof A2aError && again.reason === 'AGENT_UNREACHABLE' ? err : again
       })
     }
   }
 
-  async #callAt(
+  async #askAt<T>(
     locator: LocatorView,
-    from: LocalAgent,
-    to: Eid,
-    { method, params, parameters }: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
-    signal: AbortSignal
-  ): Promise<Json> {
+    {
+      from,
+      to,
+      request,
+      signal
+    }: {
+      from: LocalAgent
+      to: Eid
+      request: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters }
+      signal: AbortSignal
+    },
+    ask: (session: Session) => Promise<T>
+  ): Promise<T> {
+    const { method, params } = request
     const session = await this.#open(from, to, locator, signal)
     try {
-      return await this.#request(session, { method, params, parameters }, signal)
+      return await ask(session)
     } catch (err) {
       if (!(err instanceof RemoteRefusal)) throw err
       const asleep = readRefusal({ body: err.error, request: { method } })
@@ -116,7 +174,8 @@ class SessionAgents implements RemoteAgents {
         if (!asleep.deposits || !isSend(method)) {
           throw new DeliveryRefused({ reason: 'asleep', queued: false, retryAfterSec: asleep.retryAfterSec })
         }
-        throw await this.#deposit({ from, to, locator, session, params, retryAfterSec: asleep.retryAfterSec, signal })
+        const { extensions } = request.parameters
+        throw await this.#deposit({ from, to, locator, session, params, extensions, retryAfterSec: asleep.retryAfterSec, signal })
       }
       throw err.toA2aError()
     }
@@ -191,17 +250,25 @@ class SessionAgents implements RemoteAgents {
   async #request(
     session: Session,
     request: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
-    signal: AbortSignal
+    signal: AbortSignal,
+    activated?: Activated
   ): Promise<Json> {
     const { blockingTimeoutMs, answerTimeoutMs } = this.#settings
     const configuration = request.params.configuration
     const blocking = isSend(request.method) && !(isObject(configuration) && configuration.returnImmediately === true)
-    try {
-      return await a2aChannelOf(session, this.#components).request(request.method, request.params, {
+    return await this.#onSession(session, (channel) =>
+      channel.request(request.method, request.params, {
         parameters: request.parameters,
         timeoutMs: blocking ? blockingTimeoutMs : answerTimeoutMs,
-        signal
+        signal,
+        activated
       })
+    )
+  }
+
+  async #onSession<T>(session: Session, work: (channel: A2aChannel) => Promise<T>): Promise<T> {
+    try {
+      return await work(a2aChannelOf(session, this.#components))
     } catch (err) {
       if (err instanceof RookeryError && err.code === 'SESSION_CLOSED') throw unreachable(err, 'use the session')
       throw err
@@ -215,13 +282,14 @@ class SessionAgents implements RemoteAgents {
     locator: LocatorView
     session: Session
     params: JsonObject
+    extensions: readonly string[]
     retryAfterSec: number | undefined
     signal: AbortSignal
   }): Promise<DeliveryRefused> {
     const { outgoing, crypto, clock, logger } = this.#components
-    const { from, to, locator, session, params, retryAfterSec, signal } = input
+    const { from, to, locator, session, params, extensions, retryAfterSec, signal } = input
     try {
-      const sealed = await sealSend(outgoing, { from, to, mailboxKey: locator.mailboxKey, params })
+      const sealed = await sealSend(outgoing, { from, to, mailboxKey: locator.mailboxKey, params, extensions })
       const answer = await depositObject(session, sealed.object, { crypto, clock, signal })
       if (answer.status === 'refused') {
         return new DeliveryRefused(refusalOfMailbox(answer.refusal, { objectBytesMax: DEPOSIT_OBJECT_BYTES_MAX }))
@@ -240,11 +308,6 @@ class SessionAgents implements RemoteAgents {
       throw err
     }
   }
-}
-
-/** The session ended under the request; a peer that is merely slow is no loss. */
-function isLoss(err: A2aError): boolean {
-  return err.reason === 'OUTCOME_UNKNOWN' && err.cause instanceof RookeryError && err.cause.code === 'SESSION_LOST'
 }
 
 /** What keeps us from an agent, before anything was sent to it. */

@@ -150,6 +150,16 @@ export const configSchema = z.strictObject({
         .default(1_048_576)
     })
     .prefault({}),
+  /** streams of tasks (A2A's SendStreamingMessage and SubscribeToTask), over every binding */
+  streams: z
+    .strictObject({
+      enabled: z.boolean().default(true),
+      /** open at a time, of one caller; above it 429 */
+      perCallerMax: z.int().min(1).max(100_000).default(8),
+      /** in all */
+      nodeMax: z.int().min(1).max(100_000).default(256)
+    })
+    .prefault({}),
   /** health, metrics and the dashboard, for the operator of this machine */
   ops: z
     .strictObject({

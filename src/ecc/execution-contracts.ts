@@ -9,6 +9,7 @@ import { REFUSAL_CAUSES, type RefusalCause, SIGNED_RECEIPT_METHOD } from '../../
 import type { EidHex } from '../../protocol/identity/eid.ts'
 import { signJws } from '../../protocol/jws.ts'
 import { A2aError } from '../a2a/a2a-error.ts'
+import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { ExecutionGate, ExecutionRefusal, TodoExecution } from '../tasks/execution.ts'
 import type { JsonObject, Todo, TodoCreate } from '../tasks/todo.ts'
@@ -184,9 +185,14 @@ export function lateAdmission(late: ReturnType<ExecutionContracts['admitLate']>)
   return { execution: late.execution, ...(late.dedupKey === undefined ? {} : { dedupKey: late.dedupKey }) }
 }
 
-/** The same key came before with another request (G-69). */
-export function keyConflict(uri: string): A2aError {
-  return unsupported(uri, { cause: 'IDEMPOTENCY_CONFLICT', field: 'idempotencyKey' })
+/** What the Todo store says about a request that may be known by a key: another request under the same key is the contract's own refusal (G-69). */
+export async function underKey<T>(admission: Admission | undefined, work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    if (admission?.dedupKey === undefined || !(error instanceof RookeryError) || error.code !== 'MESSAGE_ID_REUSED') throw error
+    throw unsupported(admission.uri, { cause: 'IDEMPOTENCY_CONFLICT', field: 'idempotencyKey' })
+  }
 }
 
 function unsupported(uri: string, { cause, field }: { cause: RefusalCause; field: string }): A2aError {
