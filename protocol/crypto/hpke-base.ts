@@ -1,4 +1,4 @@
-import { concat, utf8 } from '../bytes.ts'
+import { concat, equals, utf8 } from '../bytes.ts'
 import { lowOrder } from './hpke.ts'
 import type { CryptoProvider, Hpke } from './provider.ts'
 
@@ -24,26 +24,33 @@ export function createHpkeBase({ hkdfExtract, hkdfExpand, x25519, aead }: Primit
   const expand = (suite: Uint8Array, prk: Uint8Array, label: string, info: Uint8Array, length: number) =>
     hkdfExpand(prk, concat([Uint8Array.of(length >> 8, length & 0xff), VERSION, suite, utf8(label), info]), length)
   const pskIdHash = extract(SUITE, EMPTY, 'psk_id_hash', EMPTY)
+  let lastInfo: { info: Uint8Array; hash: Uint8Array } | undefined
+  /** A caller's info is the same every time as a rule. */
+  const infoHash = (info: Uint8Array) => {
+    if (lastInfo === undefined || !equals(lastInfo.info, info))
+      lastInfo = { info: info.slice(), hash: extract(SUITE, EMPTY, 'info_hash', info) }
+    return lastInfo.hash
+  }
 
   const schedule = (dh: Uint8Array, enc: Uint8Array, recipient: Uint8Array, info: Uint8Array) => {
     const shared = expand(KEM, extract(KEM, EMPTY, 'eae_prk', dh), 'shared_secret', concat([enc, recipient]), SECRET_BYTES)
-    const context = concat([Uint8Array.of(MODE_BASE), pskIdHash, extract(SUITE, EMPTY, 'info_hash', info)])
+    const context = concat([Uint8Array.of(MODE_BASE), pskIdHash, infoHash(info)])
     const secret = extract(SUITE, shared, 'secret', EMPTY)
     return { key: expand(SUITE, secret, 'key', context, KEY_BYTES), nonce: expand(SUITE, secret, 'base_nonce', context, NONCE_BYTES) }
   }
 
   return {
     async seal({ recipient, ephemeralSecret, info, aad, plaintext }) {
-      const dh = x25519.sharedSecret(ephemeralSecret, recipient)
-      if (dh === undefined) throw lowOrder()
-      const enc = x25519.publicKey(ephemeralSecret)
-      const { key, nonce } = schedule(dh, enc, recipient, info)
+      const exchanged = x25519.exchange(ephemeralSecret, recipient)
+      if (exchanged === undefined) throw lowOrder()
+      const { own: enc, shared } = exchanged
+      const { key, nonce } = schedule(shared, enc, recipient, info)
       return { enc, ct: aead.seal(key, nonce, aad, plaintext) }
     },
     async open({ secret, enc, info, aad, ct }) {
-      const dh = x25519.sharedSecret(secret, enc)
-      if (dh === undefined) return undefined
-      const { key, nonce } = schedule(dh, enc, x25519.publicKey(secret), info)
+      const exchanged = x25519.exchange(secret, enc)
+      if (exchanged === undefined) return undefined
+      const { key, nonce } = schedule(exchanged.shared, enc, exchanged.own, info)
       return aead.open(key, nonce, aad, ct)
     }
   }

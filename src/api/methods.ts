@@ -154,7 +154,12 @@ export const CONTROL_PARAMS = {
   'space.show': z.strictObject({ name: spaceName }),
   /** `curator`: a DID, or "nobody" to forget whom this node follows */
   'space.trust': z.strictObject({ name: spaceName, curator: did }),
-  'space.join': z.strictObject({ name: spaceName, agent: agentRef, tags: tags.optional() }),
+  'space.join': z.strictObject({
+    name: spaceName,
+    agent: agentRef,
+    tags: tags.optional(),
+    listing: z.enum(['listed', 'unlisted']).optional()
+  }),
   'space.leave': z.strictObject({ name: spaceName, agent: agentRef }),
   'space.list': z.strictObject({}),
   /** without `limit` in pages: `after` is the `next` of the page before, and 1,000 a page's size by default */
@@ -495,6 +500,7 @@ export interface DiscoverResult {
 export type DiscoverEventView =
   | { kind: 'solving'; progress: WorkProgress }
   | { kind: 'sent'; path: DiscoveryPath; difficulty: number }
+  | { kind: 'parts'; shards: number }
   | { kind: 'harder'; difficulty: number }
   | { kind: 'found'; found: DiscoveredView }
 

@@ -51,6 +51,8 @@ export interface AsleepQueue {
     kind?: QueueRecord['kind']
     /** of an opaque blob that is a message of its own though its bytes were there before; hex, 1 to 64 digits. Default: the hash of its bytes */
     opaqueId?: string
+    /** what is known of an object that this process has sealed and signed just now: it is not decoded and verified again */
+    sealed?: { issuer: EidHex; objectId: string; expiresAtMs: number }
     /** written in the same batch as the record, and only with it */
     alongside?: readonly WriteOp[]
   }): Promise<QueueAnswer>

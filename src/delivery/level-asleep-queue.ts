@@ -121,7 +121,9 @@ export class LevelAsleepQueue implements DrainableQueue {
     }
     const hash = toHex(this.#crypto.sha256(object))
     const opaque = { issuer: '' as const, objectId: input.opaqueId ?? hash, endMs: undefined }
-    const facts = kind === 'object' ? this.#verified(object, named, nowMs) : opaque
+    const { sealed } = input
+    const own = sealed === undefined ? undefined : { issuer: sealed.issuer, objectId: sealed.objectId, endMs: sealed.expiresAtMs }
+    const facts = kind === 'opaque' ? opaque : (own ?? this.#verified(object, named, nowMs))
     if (facts === undefined) return { status: 'expired' }
     const bounds = this.#bounds(audience)
     const wishMs = input.ttlMs ?? bounds.ttlMaxMs

@@ -38,6 +38,11 @@ import { type Traffic, trafficMetrics } from './traffic.ts'
 const MDNS_SERVICE = '_rookery._udp.local'
 export const KAD_PROTOCOL = '/rookery/kad/1.0.0'
 
+/**
+ * Buckets split down to this many bits of a place, and each holds k at most: so many nodes, 2^8 k, may there be until a node no longer has room for
+ * all its neighbours. kad-dht's own 6 bits leave newcomers unknown from 64 k on.
+ */
+const TABLE_PREFIX_BITS = 8
 /** Inbound dials a second from one address; libp2p's 5 refuses the second node of a busy machine. */
 const INBOUND_DIALS_PER_S = 100
 /**
@@ -185,6 +190,7 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
         const kad = kadDHT({
           protocol: kadProtocol,
           kBucketSize,
+          prefixLength: TABLE_PREFIX_BITS,
           alpha,
           disjointPaths,
           clientMode: startsAsClient,

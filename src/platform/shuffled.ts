@@ -1,4 +1,4 @@
-import { type Random, randomFraction } from '../platform/random.ts'
+import { type Random, randomFraction } from './random.ts'
 
 /** `items` in an order that nobody can foresee. */
 export function shuffled<T>(random: Random, items: readonly T[]): T[] {

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { describe, expect, it } from 'vitest'
-import { EdgeRoutes, type Route } from './edge-routes.ts'
+import { EdgeRoutes, type Route } from '../../src/a2a/edge-routes.ts'
 
 const handle = async () => undefined
 const route = (method: Route['method'], path: string): Route => ({ method, path, handle })
