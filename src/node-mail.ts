@@ -53,6 +53,8 @@ export class NodeMail {
       clockGuard,
       agents: () => agents.list(),
       keepersOf: () => this.#ownKeepers.filter((one) => agents.ofAnyEid(one) === undefined),
+      formerOf: (one) => components.mailRecords.former(one).filter((eid) => agents.ofAnyEid(eid) === undefined),
+      mailOf: (one) => components.mailRecords.published(one),
       bounds: () => config.queue,
       rootOf,
       isOwn: (one, eid) => agents.ofAnyEid(eid)?.homeHex === homeOf(one)
@@ -69,6 +71,7 @@ export class NodeMail {
       if (event.kind === 'resumed') this.#seen(eidFromDid(event.session.remote))
     })
     locators.onNewer((eid) => this.#seen(eid))
+    for (const [home, record] of this.#c.keeper?.mailRecords() ?? []) this.#c.mailRecords.keepAlive(home, record)
     this.#runner.start()
     this.#keepers.start()
   }

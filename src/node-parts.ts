@@ -23,7 +23,9 @@ import type { Closing } from './platform/closing.ts'
 import type { Logger } from './platform/logger.ts'
 import type { Random } from './platform/random.ts'
 import type { NodePoints } from './points/create-points.ts'
+import type { NodePush } from './push/node-push.ts'
 import type { RunningSessionManager } from './sessions/create-session-manager.ts'
+import type { MailRecords } from './spaces/mail-records.ts'
 import type { Registry } from './spaces/registry.ts'
 import type { Locators, Spaces } from './spaces/spaces.ts'
 import type { Store } from './store/store.ts'
@@ -46,6 +48,7 @@ export interface NodeParts extends Base {
   host: Host
   registry: Registry
   locators: Locators
+  mailRecords: MailRecords
   spaces: Spaces
   sessions: RunningSessionManager
   groups: Groups
@@ -68,6 +71,8 @@ export interface NodeParts extends Base {
   outbox: Outbox
   /** undefined where this node keeps for nobody */
   keeper: KeeperStore | undefined
+  /** undefined where push notifications are off */
+  push: NodePush | undefined
   closing: Closing
   publishing: 'automatic' | 'on-demand'
 }

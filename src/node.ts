@@ -49,10 +49,14 @@ import { Closing } from './platform/closing.ts'
 import { type Logger, silentLogger } from './platform/logger.ts'
 import { type Random, systemRandom } from './platform/random.ts'
 import { createPoints } from './points/create-points.ts'
+import { NodePush } from './push/node-push.ts'
+import { pushView } from './push/push-view.ts'
+import type { Resolve } from './push/target.ts'
 import { type Base, RookeryNode } from './rookery-node.ts'
 import { createSessionManager, type SessionManagerComponents, type SessionManagerInit } from './sessions/create-session-manager.ts'
 import { createLocators } from './spaces/create-locators.ts'
 import { createSpaces } from './spaces/create-spaces.ts'
+import { MailRecords } from './spaces/mail-records.ts'
 import { recordRules } from './spaces/record-rules.ts'
 import { createRegistry } from './spaces/registry.ts'
 import { ESE_KEYS_FILE, type KeySlots, memoryKeySlots, openKeySlots } from './state/key-slots.ts'
@@ -100,6 +104,8 @@ export interface NodeOverrides {
   /** in place of multicast DNS and of the system's neighbour table, where local points are on */
   link?: Link
   neighbours?: () => Promise<NeighbourRows>
+  /** in place of the system's resolver, for the hosts of webhooks */
+  resolveWebhook?: Resolve
   /** asked before an agent answers an anonymous request, in place of the setting */
   answerPolicy?: AnswerPolicy
   /** ends a start that is under way; what it had opened is closed */
@@ -167,12 +173,31 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
       ? undefined
       : await KeeperStore.open(
           { ...components, clockGuard },
-          { bounds: config.keeper, homeOf: rootOf, mayKeepFor: mayKeepFor(config.keeper.for, rootOf) }
+          {
+            bounds: config.keeper,
+            homeOf: rootOf,
+            mayKeepFor: mayKeepFor(config.keeper.for, rootOf),
+            onMail: (home, record) => mailRecords.keepAlive(home, record)
+          }
         )
   const contracts = nodeContracts({ ...base, config, agents })
   const { interruptMs, attemptsMax, retryFirstMs, retryLastMs } = config.tasks
   const todos = await createTodos({ ...components, gate: contracts }, { interruptMs, attemptsMax, retryFirstMs, retryLastMs })
   closing.push('todos', 500, () => todos.stop())
+  const push = config.push.enabled
+    ? await NodePush.open({
+        ...components,
+        logger: logger.child('push'),
+        todos,
+        grants,
+        rootOf,
+        view: pushView,
+        rules: () => config.push,
+        userAgent: `rookery/${version}`,
+        ...(overrides.resolveWebhook === undefined ? {} : { resolve: overrides.resolveWebhook })
+      })
+    : undefined
+  if (push !== undefined) closing.push('push', 500, () => push.stop())
   go()
 
   const ports = new PortMemory(store)
@@ -202,11 +227,20 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     const now = newest(of)
     return equals(now, of) ? undefined : now
   }
-  const locators = await createLocators(
-    { ...components, host, agents: own, evidence, successor, keepers: () => config.keepers.map((did) => eidFromDid(did)) },
-    { network: config.network }
-  )
+  const keepers = () => config.keepers.map((did) => eidFromDid(did))
+  const locators = await createLocators({ ...components, host, agents: own, evidence, successor, keepers }, { network: config.network })
   closing.push('locators', 500, () => locators.stop({ withdraw: 'no' }))
+  const isLinkOnly = (agent: LocalAgent) => config.localPoints.agents.includes(agent.name)
+  const mailRecords = await MailRecords.open({
+    ...components,
+    host,
+    locators,
+    agents: own,
+    keepers,
+    isPublic: (agent) => !isLinkOnly(agent),
+    evidence
+  })
+  closing.push('mail records', 500, () => mailRecords.stop())
   const spaces = await createSpaces({ ...components, host, registry, agents: own }, { network: config.network })
   closing.push('spaces', 1_500, () => spaces.stop({ withdraw: overrides.records === 'leave' ? 'no' : 'yes' }))
   const locate: SessionManagerComponents['locate'] = async (eid, options) => (await locators.resolve(eid, options)).address
@@ -241,7 +275,6 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     open: async (from, to, options) => await node.openSession(agents.get(from.name), to, options)
   })
   closing.push('points', 250, () => points.stop())
-  const isLinkOnly = (agent: LocalAgent) => config.localPoints.agents.includes(agent.name)
   keepOnLink(isLinkOnly, { locators, spaces, points })
   const localPoints = config.localPoints.enabled
     ? await LocalPoints.open({
@@ -285,6 +318,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     host,
     registry,
     locators,
+    mailRecords,
     spaces,
     sessions,
     groups,
@@ -304,6 +338,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     outgoing,
     outbox,
     keeper,
+    push,
     closing,
     publishing: overrides.locators === 'on-demand' ? 'on-demand' : 'automatic'
   })

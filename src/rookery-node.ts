@@ -4,11 +4,12 @@ import { type Eid, type EidHex, eidToDid } from '../protocol/identity/eid.ts'
 import { A2aError, rookeryErrorOf } from './a2a/a2a-error.ts'
 import { agentCard, rpcUrlOf } from './a2a/agent-card.ts'
 import type { Caller } from './a2a/caller.ts'
-import type { A2aEdge, RemoteAgents } from './a2a/edge.ts'
+import type { A2aEdge, Activated, RemoteAgents } from './a2a/edge.ts'
 import { extendedCard } from './a2a/extended-card.ts'
 import { createKeepAsleep } from './a2a/keep-asleep.ts'
 import { LocalA2a } from './a2a/local-a2a.ts'
 import { createRemoteAgents } from './a2a/remote.ts'
+import { sealForWish } from './a2a/sealed-wish.ts'
 import { sendByMailbox } from './a2a/send-by-mailbox.ts'
 import { type SendOutcome, sendMessage } from './a2a/send-message.ts'
 import { SignedCards } from './a2a/signed-cards.ts'
@@ -16,6 +17,7 @@ import { TaskStreams } from './a2a/task-streams.ts'
 import { withVerifiedCards } from './a2a/verified-cards.ts'
 import { AgentPublishing } from './agent-publishing.ts'
 import { AgentRotations, type RotationReport } from './agent-rotations.ts'
+import { type BackupReport, backUp } from './backup/backup.ts'
 import type { Config } from './config/schema.ts'
 import { currentPolicy } from './delivery/approval-policy.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from './delivery/asleep-queue.ts'
@@ -27,7 +29,7 @@ import type { DiscoverQuery, Discovery } from './discovery/create-discovery.ts'
 import type { DiscoverOptions, FoundAnonymously } from './discovery/discover.ts'
 import { lateAdmission } from './ecc/execution-contracts.ts'
 import { checkSideEffects } from './ecc/node-contracts.ts'
-import { type BoundRequest, bindExecution, standingOf } from './ecc/required-execution.ts'
+import { type BoundRequest, bindExecution, type ExecutionStanding, standingOf } from './ecc/required-execution.ts'
 import { RookeryError } from './errors.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
 import type { Access } from './grants/access.ts'
@@ -50,8 +52,10 @@ import type { Random } from './platform/random.ts'
 import { unknownPoint } from './points/own-points.ts'
 import { readPoint } from './points/point-channel.ts'
 import type { Points } from './points/points.ts'
+import type { NodePush } from './push/node-push.ts'
 import type { RunningSessionManager } from './sessions/create-session-manager.ts'
 import type { Session, SessionOpenOptions } from './sessions/session.ts'
+import type { MailRecords } from './spaces/mail-records.ts'
 import type { Registry } from './spaces/registry.ts'
 import type { Locators, PublishOptions, Spaces } from './spaces/spaces.ts'
 import type { StoreState } from './store/store.ts'
@@ -65,6 +69,13 @@ const MAINTENANCE_MS = 10 * 60_000
 /** A line of progress for so many records. */
 const DRAIN_PROGRESS_EVERY = 50
 const SEND_WAIT_DEFAULT_MS = 30_000
+
+interface SendOptions {
+  waitMs?: number
+  via?: 'live' | 'mailbox'
+  ttlMs?: number | undefined
+  signal?: AbortSignal
+}
 
 export type { RotationReport } from './agent-rotations.ts'
 export type { Base, NodeParts } from './node-parts.ts'
@@ -80,6 +91,8 @@ export class RookeryNode {
   readonly registry: Registry
   readonly spaces: Spaces
   readonly locators: Locators
+  /** who keeps mail for our agents, published for a week (protocol/README.md §3) */
+  readonly mailRecords: MailRecords
   readonly sessions: RunningSessionManager
   /** state shared by several agents (protocol/README.md §6, Groups) */
   readonly groups: Groups
@@ -97,6 +110,8 @@ export class RookeryNode {
   readonly sendBuckets: SendBuckets
   /** who may do what with our agents: the one check of every door */
   readonly access: Access
+  /** webhooks of callers; undefined where they are off */
+  readonly push: NodePush | undefined
   readonly todos: LevelTodos
   readonly queue: LevelAsleepQueue
   readonly logger: Logger
@@ -137,6 +152,7 @@ export class RookeryNode {
     this.registry = parts.registry
     this.spaces = parts.spaces
     this.locators = locators
+    this.mailRecords = parts.mailRecords
     this.sessions = sessions
     this.groups = parts.groups
     this.discovery = parts.discovery
@@ -146,6 +162,7 @@ export class RookeryNode {
     this.grants = parts.grants
     this.sendBuckets = parts.buckets
     this.access = parts.access
+    this.push = parts.push
     this.todos = todos
     this.queue = queue
     this.logger = logger.child('node')
@@ -180,6 +197,7 @@ export class RookeryNode {
       extendedCard: (agent, caller) => this.#signed.of(agent, this.#extendedCard(agent, caller)).card,
       contracts: parts.contracts,
       blockingWaitMs: config.tasks.waitMaxMs,
+      ...(parts.push === undefined ? {} : { push: parts.push }),
       ...(this.#streams === undefined ? {} : { streams: this.#streams })
     })
     const remote = createRemoteAgents({ locators, sessions, outgoing, crypto, clock, logger: logger.child('a2a') })
@@ -240,6 +258,7 @@ export class RookeryNode {
       if (this.reachability(agent).state === 'accepts') void this.#drainQuietly(agent)
     }
     this.mail.begin()
+    this.push?.start()
     this.#maintain()
   }
 
@@ -292,6 +311,7 @@ export class RookeryNode {
   card(agent: LocalAgent): JsonObject {
     return agentCard({
       agent,
+      pushNotifications: this.push !== undefined,
       skills: this.#runners.skills(agent),
       version,
       rpcUrl: rpcUrlOf(this.#edge?.publicUrl ?? 'http://127.0.0.1', agent.did),
@@ -328,6 +348,14 @@ export class RookeryNode {
 
   queueUsage(agent: LocalAgent): Promise<QueueUsage> {
     return this.queue.usage(homeOf(agent))
+  }
+
+  /** Everything that this node cannot get back from others, as of one moment, into one file. @throws RookeryError as {@link backUp} */
+  backUp(input: { file: string; passphrase: string | undefined }, options: PublishOptions = {}): Promise<BackupReport> {
+    const { dataDir } = this.config
+    if (dataDir === undefined)
+      throw new RookeryError('BACKUP_FAILED', 'this node keeps nothing on disk', { kind: 'config', field: 'dataDir' })
+    return backUp({ store: this.#parts.store, peer: this.peer, nowMs: this.clock.nowMs() }, { ...input, dataDir }, options)
   }
 
   /** The agent's own A2A endpoint on loopback. */
@@ -371,23 +399,47 @@ export class RookeryNode {
    * @param options.waitMs - for the task to end, by default 30 s; 0: until it is accepted
    * @param options.require - the result counts only if the agent's contract, activation and receipt meet these (docs/edge-cloud-contract.md)
    * @param options.via - `mailbox`: straight into the agent's asleep queue, where it keeps one
+   * @param options.ttlMs - wherever it waits, it ends after so long (G-09), six days at most; default: the longest that each place has
    */
   async send(
     input: { from: HostedAgent; to: Eid; message: JsonObject },
-    options: { waitMs?: number; via?: 'live' | 'mailbox'; require?: ExecutionRequirements | undefined; signal?: AbortSignal } = {}
+    { require, ...options }: SendOptions & { require?: ExecutionRequirements | undefined } = {}
+  ): Promise<SendOutcome> {
+    if (require === undefined) return await this.#send(input, options)
+    const bound = await this.bindExecution(input, require, options)
+    let activated: readonly string[] = []
+    const outcome = await this.#send(
+      { ...input, message: bound.message },
+      {
+        ...options,
+        activated: (extensions) => {
+          activated = extensions
+        }
+      }
+    )
+    const { task } = outcome
+    const agent = this.newestEid(input.to)
+    const execution: ExecutionStanding =
+      task === undefined ? { status: 'pending' } : standingOf(this.#parts.crypto, bound, { task, activated, agent })
+    return { ...outcome, execution }
+  }
+
+  async #send(
+    input: { from: HostedAgent; to: Eid; message: JsonObject },
+    { ttlMs, ...options }: SendOptions & { activated?: Activated }
   ): Promise<SendOutcome> {
     const { agents, clock, queue, outgoing } = this.#parts
     const keep = createKeepAsleep({ outgoing, queue })
     const signal = options.signal === undefined ? this.signal : AbortSignal.any([options.signal, this.signal])
     const to = this.newestEid(input.to)
-    const bound = options.require === undefined ? undefined : await this.bindExecution({ ...input, to }, options.require, { signal })
-    const message = bound?.message ?? input.message
-    if (options.via === 'mailbox') {
-      const sealed = await sendByMailbox({ ...this.#parts, keep }, { ...input, to, message }, { signal })
-      return bound === undefined ? sealed : { ...sealed, execution: { status: 'pending' } }
+    if (ttlMs !== undefined) {
+      const copy = await sealForWish(this.#parts, { ...input, to, ttlMs }, signal)
+      const sent = await this.#send(input, options)
+      if (sent.outcome !== 'queued') await copy.forget()
+      return sent
     }
-    let activated: readonly string[] = []
-    const outcome = await sendMessage(
+    if (options.via === 'mailbox') return await sendByMailbox({ ...this.#parts, keep }, { ...input, to }, { signal })
+    return await sendMessage(
       {
         agents,
         local: this.#local,
@@ -396,18 +448,13 @@ export class RookeryNode {
         clock,
         messageBytesMax: this.config.http.bodyBytesMax
       },
-      { ...input, to, message },
+      { ...input, to },
       {
         waitMs: options.waitMs ?? SEND_WAIT_DEFAULT_MS,
         signal,
-        activated: (extensions) => {
-          activated = extensions
-        }
+        ...(options.activated === undefined ? {} : { activated: options.activated })
       }
     )
-    if (bound === undefined) return outcome
-    if (outcome.task === undefined) return { ...outcome, execution: { status: 'pending' } }
-    return { ...outcome, execution: standingOf(this.#parts.crypto, bound, { task: outcome.task, activated, agent: to }) }
   }
 
   /**
@@ -418,7 +465,7 @@ export class RookeryNode {
   async bindExecution(
     input: { from: HostedAgent; to: Eid; message: JsonObject },
     requirements: ExecutionRequirements,
-    { signal = this.signal }: { signal?: AbortSignal } = {}
+    { signal = this.signal }: { signal?: AbortSignal | undefined } = {}
   ): Promise<BoundRequest> {
     const { from, message } = input
     const to = this.newestEid(input.to)

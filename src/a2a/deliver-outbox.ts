@@ -5,7 +5,7 @@ import { DEPOSIT_OBJECT_BYTES_MAX, verifyReceipt } from '../../protocol/delivery
 import { decodeObject, type GovernedObject, OBJECT_LIFE_MAX_MS } from '../../protocol/delivery/object.ts'
 import { awaitsDelivery } from '../../protocol/delivery/outbox-state.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
-import { type Eid, type EidHex, eidFromDid, eidHex, eid as eidOf } from '../../protocol/identity/eid.ts'
+import { type Eid, type EidHex, eidHex, eid as eidOf } from '../../protocol/identity/eid.ts'
 import { mailboxChannelOf } from '../delivery/mailbox-channel.ts'
 import { depositObject } from '../delivery/mailbox-client.ts'
 import type { Outbox, OutboxEntry, OutboxEvidence } from '../delivery/outbox.ts'
@@ -16,7 +16,7 @@ import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Session } from '../sessions/session.ts'
-import type { Locators, LocatorView } from '../spaces/spaces.ts'
+import type { Mailbox, MailRecords } from '../spaces/mail-records.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 import { isObject } from './json-rpc.ts'
 import { extensionsOf, sealSend } from './keep-asleep.ts'
@@ -52,7 +52,7 @@ type SignedReceipt = OutboxEvidence['receipts'][number]
 export interface DeliverComponents {
   outbox: Outbox
   outgoing: Pick<OutgoingObjects, 'seal' | 'get'>
-  locators: Pick<Locators, 'resolve'>
+  mailRecords: Pick<MailRecords, 'mailbox'>
   crypto: CryptoProvider
   clock: Clock
   logger: Logger
@@ -137,28 +137,21 @@ export class OutboxDelivery {
     }
   }
 
-  async #sealed(entry: OutboxEntry, { from, to, message }: { from: LocalAgent; to: Eid; message: JsonObject }, known?: LocatorView) {
-    const { locators, outgoing, clock } = this.#c
-    const locator = known ?? (await locators.resolve(to))
+  async #sealed(entry: OutboxEntry, { from, to, message }: { from: LocalAgent; to: Eid; message: JsonObject }, known?: Mailbox) {
+    const { mailRecords, outgoing, clock } = this.#c
+    const { mailboxKey } = known ?? (await mailRecords.mailbox(to))
     const ttlMs = Math.max(1, entry.expiresAtMs - clock.nowMs())
-    return await sealSend(outgoing, {
-      from,
-      to,
-      mailboxKey: locator.mailboxKey,
-      params: { message },
-      extensions: extensionsOf(message),
-      ttlMs
-    })
+    return await sealSend(outgoing, { from, to, mailboxKey, params: { message }, extensions: extensionsOf(message), ttlMs })
   }
 
   async #keepers(entry: OutboxEntry, input: { from: LocalAgent; to: Eid; message: JsonObject }, signal: AbortSignal): Promise<Attempted> {
-    const { locators, crypto, clock, logger, newest } = this.#c
+    const { mailRecords, crypto, clock, logger, newest } = this.#c
     const { from, to } = input
-    const locator = await locators.resolve(to, { signal })
-    const keepers = (locator.keepers ?? []).map((did) => eidFromDid(did))
+    const mailbox = await mailRecords.mailbox(to, { signal })
+    const { keepers } = mailbox
     const none: Attempted = { news: undefined, audience: 'away' }
     if (keepers.length === 0) return none
-    const sealed = await this.#sealed(entry, input, locator)
+    const sealed = await this.#sealed(entry, input, mailbox)
     const deposited = { object: decodeObject(sealed.object, { bytesMax: DEPOSIT_OBJECT_BYTES_MAX }), bytes: sealed.object }
     const before = (await this.#c.outbox.evidence(entry)).receipts
     const lasts = ({ keeper, receipt }: SignedReceipt) => isFor(crypto, receipt, eidOf(fromHex(keeper)), deposited, clock.nowMs())

@@ -20,6 +20,7 @@ import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
 import { outboxHandlers, outboxView } from './outbox-handlers.ts'
 import { pointHandlers } from './point-handlers.ts'
+import { pushHandlers } from './push-handlers.ts'
 import { spaceHandlers } from './space-handlers.ts'
 import { stateHandlers } from './state-handlers.ts'
 
@@ -46,6 +47,7 @@ export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } =
     ...groupHandlers(node),
     ...outboxHandlers(node),
     ...grantHandlers(node),
+    ...pushHandlers(node),
     discover: (params, context) => discover(node, params, context),
     status: () => nodeStatus(node),
     async 'doctor.network'(_params, context) {
@@ -53,6 +55,7 @@ export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } =
       const facts = await examineNetwork({ node, signal, onProgress: (text) => context.progress(text) })
       return { findings: diagnoseNetwork(facts), facts }
     },
+    backup: ({ file, passphrase }, context) => node.backUp({ file, passphrase }, options(context)),
     async 'config.reload'() {
       if (daemon.reload !== undefined) return daemon.reload()
       throw new RookeryError('RELOAD_UNSUPPORTED', 'this node was not started from settings files', {
@@ -73,8 +76,8 @@ export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } =
       const { old, unacknowledged } = await node.rotate(agent, options(context))
       return { ...(await agentView(node, agent)), oldDid: old, unacknowledged }
     },
-    async resolve({ did }, context) {
-      const { mailboxKey, ...view } = await node.locators.resolve(eidFromDid(did), options(context))
+    async resolve({ did, fresh = false }, context) {
+      const { mailboxKey, ...view } = await node.locators.resolve(eidFromDid(did), { ...options(context), fresh })
       return { ...view, mailboxKeyHex: toHex(mailboxKey) }
     },
     async 'session.open'({ agent, did, contract, exclusive }, context) {
@@ -166,7 +169,13 @@ async function send(node: RookeryNode, params: ControlParams<'send'>, context: C
   context.progress('sending')
   const outcome = await node.send(
     { from, to: node.agents.eidOf(to), message },
-    { signal: context.signal, require: requirements, ...(waitMs === undefined ? {} : { waitMs }), ...(via === undefined ? {} : { via }) }
+    {
+      signal: context.signal,
+      require: requirements,
+      ttlMs,
+      ...(waitMs === undefined ? {} : { waitMs }),
+      ...(via === undefined ? {} : { via })
+    }
   )
   return { messageId, ...outcome, elapsedMs: elapsedMs() }
 }

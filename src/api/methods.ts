@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { MODE_WORDS, modeOf, type ReachabilityMode, type WakeWindow } from '../../protocol/delivery/modes.ts'
 import { NAME_CHARS_MAX } from '../../protocol/discovery/names.ts'
 import { POINT_ACCESS } from '../../protocol/discovery/point-messages.ts'
+import type { BackupReport } from '../backup/backup.ts'
 import { contractNeeds } from '../config/contract.ts'
 import type { Reloaded } from '../config/reload.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from '../delivery/asleep-queue.ts'
@@ -37,6 +38,7 @@ import type { WorkProgress } from '../work/solver.ts'
 import { GRANT_PARAMS, type GrantResults } from './grant-methods.ts'
 import { GROUP_PARAMS, type GroupResults } from './group-methods.ts'
 import { OUTBOX_PARAMS, type OutboxResults, type OutboxView } from './outbox-methods.ts'
+import { PUSH_PARAMS, type PushResults } from './push-methods.ts'
 import { STATE_PARAMS, type StateResults } from './state-methods.ts'
 
 /** Bounds of the control API; a request above one is refused with the bound's name. */
@@ -115,6 +117,7 @@ export const CONTROL_PARAMS = {
   status: z.strictObject({}),
   'doctor.network': z.strictObject({}),
   'config.reload': z.strictObject({}),
+  backup: z.strictObject({ file: z.string().min(1).max(4_096), passphrase: z.string().min(8).max(4_096).optional() }),
   stop: z.strictObject({}),
   'agent.add': z.strictObject({
     name: agentName,
@@ -224,7 +227,8 @@ export const CONTROL_PARAMS = {
       .regex(/^[\w-]{43}$/, 'must be what point.grant gave')
       .optional()
   }),
-  resolve: z.strictObject({ did }),
+  /** `fresh`: ask the network, also where an answer is remembered */
+  resolve: z.strictObject({ did, fresh: z.boolean().optional() }),
   /** `contract`: ask for one that grants at least this; without members any will do. `exclusive`: ask for an ESE pair that no other session shares */
   'session.open': z.strictObject({ agent: agentRef, did, contract: contractNeeds.optional(), exclusive: z.boolean().optional() }),
   'session.list': z.strictObject({}),
@@ -257,7 +261,7 @@ export const CONTROL_PARAMS = {
     via: z.enum(['live', 'mailbox', 'outbox']).optional(),
     /** execution requirements (docs/edge-cloud-contract.md); without `version`, which is 1.0 */
     require: z.record(z.string(), z.json()).optional(),
-    /** with `outbox`: how long it is tried and kept; default: the longest */
+    /** wherever it waits, it ends after so long; with `outbox` it is no longer tried either; default: the longest */
     ttlMs: z.int().min(1_000).optional()
   }),
   'inbox.list': z.strictObject({ agent: agentRef, state: z.enum(TODO_STATES).optional(), limit: limit.optional() }),
@@ -301,6 +305,7 @@ export const CONTROL_PARAMS = {
   ...GROUP_PARAMS,
   ...OUTBOX_PARAMS,
   ...GRANT_PARAMS,
+  ...PUSH_PARAMS,
   /** with `did` (or the name of an agent of this node): that one, after asking its registrars */
   standing: z.strictObject({ did: did.optional(), limit: limit.optional() })
 } as const
@@ -423,9 +428,10 @@ export interface QueueEntry {
   expiresAtMs: number
 }
 
-export interface ControlResults extends StateResults, GroupResults, OutboxResults, GrantResults {
+export interface ControlResults extends StateResults, GroupResults, OutboxResults, GrantResults, PushResults {
   status: NodeStatus
   'doctor.network': NetworkReport
+  backup: BackupReport
   'config.reload': Reloaded & { warnings: string[] }
   /** answered before the node stops */
   stop: { stopping: true }

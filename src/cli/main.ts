@@ -4,6 +4,7 @@ import { version } from '../version.ts'
 import { registerAgent } from './commands/agent.ts'
 import { registerApprove } from './commands/approve.ts'
 import { registerAttach } from './commands/attach.ts'
+import { registerBackup } from './commands/backup.ts'
 import { registerConfig } from './commands/config.ts'
 import { registerDemo } from './commands/demo.ts'
 import { registerDiscover } from './commands/discover.ts'
@@ -16,6 +17,7 @@ import { registerInit } from './commands/init.ts'
 import { registerMode } from './commands/mode.ts'
 import { registerOutbox } from './commands/outbox.ts'
 import { registerPoint } from './commands/point.ts'
+import { registerPush } from './commands/push.ts'
 import { registerQueue } from './commands/queue.ts'
 import { registerSend } from './commands/send.ts'
 import { registerService } from './commands/service.ts'
@@ -128,9 +130,11 @@ Example:
     registerAttach,
     registerApprove,
     registerGrant,
+    registerPush,
     registerQueue,
     registerStanding,
     registerService,
+    registerBackup,
     registerDemo,
     registerSim
   ]) {

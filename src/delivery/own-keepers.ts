@@ -3,7 +3,7 @@ import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import type { QueueBounds } from '../../protocol/delivery/bounds.ts'
 import { signConfirmation } from '../../protocol/delivery/confirmation.ts'
 import { NAMES_MAX, PAGE_OBJECTS_MAX } from '../../protocol/delivery/keeper-messages.ts'
-import { DEPOSIT_OBJECT_BYTES_MAX } from '../../protocol/delivery/mailbox.ts'
+import { DEPOSIT_OBJECT_BYTES_MAX, type MailboxRefusalCode } from '../../protocol/delivery/mailbox.ts'
 import { decodeObject, type GovernedObject, verifyObject } from '../../protocol/delivery/object.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { type Eid, type EidHex, eidHex, eidToDid } from '../../protocol/identity/eid.ts'
@@ -34,6 +34,10 @@ export interface OwnKeepersComponents {
   logger: Logger
   agents: () => readonly LocalAgent[]
   keepersOf: (agent: LocalAgent) => readonly Eid[]
+  /** keepers that it had before and that may still hold something: asked, not engaged */
+  formerOf: (agent: LocalAgent) => readonly Eid[]
+  /** the mail record that a keeper is to put again */
+  mailOf: (agent: LocalAgent) => Uint8Array | undefined
   bounds: () => QueueBounds
   open: (agent: LocalAgent, keeper: Eid, signal: AbortSignal) => Promise<Session>
   /** validates what waits and hands it over; undefined while the agent takes no work */
@@ -86,7 +90,7 @@ export class OwnKeepers {
   start(): void {
     this.#cancel()
     if (this.#stopping.signal.aborted) return
-    const rounds = this.#c.agents().filter((agent) => this.#c.keepersOf(agent).length > 0)
+    const rounds = this.#c.agents().filter((agent) => this.#c.keepersOf(agent).length + this.#c.formerOf(agent).length > 0)
     if (rounds.length === 0) return
     void Promise.all(rounds.map((agent) => this.round(agent))).then(
       (reports) => this.#next(reports.some(({ missed }) => missed > 0)),
@@ -132,14 +136,19 @@ export class OwnKeepers {
     const report: KeeperRound = { met: 0, missed: 0, fetched: 0, faults: 0, confirmed: 0 }
     if (this.#c.clockGuard.held() !== undefined) return report
     const items = new Map<string, Item>()
-    for (const eid of this.#c.keepersOf(agent)) {
+    const all = [
+      ...this.#c.keepersOf(agent).map((eid) => ({ eid, isFormer: false })),
+      ...this.#c.formerOf(agent).map((eid) => ({ eid, isFormer: true }))
+    ]
+    for (const { eid, isFormer } of all) {
       signal.throwIfAborted()
       try {
-        await this.#fetch(agent, eid, items, report)
+        await this.#fetch(agent, { eid, isFormer }, items, report)
         report.met++
       } catch (error) {
         signal.throwIfAborted()
-        report.missed++
+        // nobody hurries for the sake of one that was let go
+        if (!isFormer) report.missed++
         const code = error instanceof RookeryError ? error.code : 'INTERNAL'
         this.#c.logger.warn({ agent: agent.name, keeper: eidToDid(eid), code }, 'a keeper could not be asked; it is asked again')
       }
@@ -154,23 +163,29 @@ export class OwnKeepers {
     return report
   }
 
-  /** Engages the keeper, or renews, then reads all its pages. A keeper that never ends is left at the bounds that it granted. */
-  async #fetch(agent: LocalAgent, eid: Eid, items: Map<string, Item>, report: KeeperRound): Promise<void> {
+  /** Engages the keeper, or renews, unless it is a former one; then reads all its pages. A keeper that never ends is left at the bounds that it granted. */
+  async #fetch(
+    agent: LocalAgent,
+    { eid, isFormer }: { eid: Eid; isFormer: boolean },
+    items: Map<string, Item>,
+    report: KeeperRound
+  ): Promise<void> {
     const { signal } = this.#stopping
     const session = await this.#c.open(agent, eid, signal)
     const channel = mailboxChannelOf(session, this.#c.clock)
     const keeper: Keeper = { eid, channel }
-    const kept = await channel.ask({ type: 'keep', bounds: this.#c.bounds() }, { signal })
-    if (kept.type === 'refusal')
-      throw new RookeryError('KEEPER_REFUSED', `the keeper answered ${kept.code}`, { kind: 'refused', data: { code: kept.code } })
+    if (!isFormer) {
+      const mail = this.#c.mailOf(agent)
+      const kept = await channel.ask({ type: 'keep', bounds: this.#c.bounds(), ...(mail === undefined ? {} : { mail }) }, { signal })
+      if (kept.type === 'refusal') throw refused(kept.code)
+    }
     const { messagesMax, bytesMax } = this.#c.bounds()
     let after = 0
     let count = 0
     let bytes = 0
     for (let more = true; more; ) {
       const page = await channel.ask({ type: 'fetch', after }, { signal })
-      if (page.type === 'refusal')
-        throw new RookeryError('KEEPER_REFUSED', `the keeper answered ${page.code}`, { kind: 'refused', data: { code: page.code } })
+      if (page.type === 'refusal') throw refused(page.code)
       for (const object of page.objects) {
         this.#sort(agent, object, keeper, items, report)
         bytes += object.length
@@ -284,4 +299,12 @@ export class OwnKeepers {
     }
     return confirmed
   }
+}
+
+function refused(code: MailboxRefusalCode): RookeryError {
+  return new RookeryError('KEEPER_REFUSED', `the keeper answered ${code}`, {
+    kind: 'refused',
+    data: { code },
+    remedy: 'its owner lists this agent under keeper.for, or another keeper is named under keepers'
+  })
 }

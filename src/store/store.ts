@@ -39,6 +39,8 @@ export interface WriteOp {
   readonly key: string
   /** undefined deletes */
   readonly value: Uint8Array | undefined
+  /** told as soon as the batch with this operation has its place before all later ones, ahead of its sync */
+  readonly onQueued?: () => void
   /** told once the batch with this operation is synced, before the commit resolves */
   readonly onSynced?: () => void
 }
@@ -201,6 +203,12 @@ export class Store {
     return this.#sublevel(name)
   }
 
+  /** All rows of all tables as they stand at one moment, whatever is written meanwhile; keys hold the name of the table. */
+  async *dump(): AsyncGenerator<[key: string, value: Uint8Array]> {
+    await this.#reopening
+    yield* this.#level.iterator({ keyEncoding: 'utf8', valueEncoding: 'view' }) as AsyncIterable<[string, Uint8Array]>
+  }
+
   #sublevel(name: string): Sublevel {
     let sub = this.#tables.get(name)
     if (sub === undefined) {
@@ -219,6 +227,7 @@ export class Store {
     if (ops.length === 0) return
     await new Promise<void>((resolve, reject) => {
       this.#waiting.push({ ops, room: options.room, resolve, reject })
+      for (const { onQueued } of ops) onQueued?.()
       this.#flushing ??= this.#flush()
     })
   }

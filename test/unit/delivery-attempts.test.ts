@@ -12,7 +12,7 @@ import { RookeryError } from '../../src/errors.ts'
 import type { LocalAgent } from '../../src/identity/agent.ts'
 import { silentLogger } from '../../src/platform/logger.ts'
 import { seededRandom } from '../../src/platform/random.ts'
-import type { LocatorView } from '../../src/spaces/spaces.ts'
+import type { Mailbox } from '../../src/spaces/mail-records.ts'
 import { bench, crypto, localAgent, sessionPair } from './delivery-fixtures.ts'
 
 /** What a keeper does; by default it keeps, and tells the truth. */
@@ -43,20 +43,12 @@ async function setUp(keepers: number, { copies = 2 } = {}) {
     return { agent, held: new Map(), deposits: 0, isOff: false, sign, tell: undefined }
   })
   const live: { answer: SendOutcome | RookeryError } = { answer: UNREACHABLE }
-  const locator: LocatorView = {
-    did: bob.did,
-    address: { peer: 'x', addrs: [] },
-    mailboxKey: bob.mailboxKey,
-    mode: 'sleep',
-    keepers: keep.map(({ agent }) => agent.did),
-    gen: 1,
-    expiresAtMs: Number.MAX_SAFE_INTEGER
-  }
+  const mailbox: Mailbox = { mailboxKey: bob.mailboxKey, keepers: keep.map(({ agent }) => agent.eid), by: 'locator' }
   const delivery = new OutboxDelivery(
     {
       outbox,
       outgoing,
-      locators: { resolve: async () => locator },
+      mailRecords: { mailbox: async () => mailbox },
       crypto,
       clock: b.clock,
       logger: silentLogger,

@@ -1,8 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { fromUtf8, utf8 } from '../../protocol/bytes.ts'
+import { concat, fromUtf8, utf8 } from '../../protocol/bytes.ts'
+import { encodeCbor } from '../../protocol/cbor.ts'
 import { signConfirmation, verifyConfirmation } from '../../protocol/delivery/confirmation.ts'
 import { decodeObject, openObject } from '../../protocol/delivery/object.ts'
+import { context } from '../../protocol/identity/contexts.ts'
 import { type EidHex, eidHex } from '../../protocol/identity/eid.ts'
+import { MAIL_TTL_SEC, type Mail, type MailRecord, mailType } from '../../protocol/records/mail.ts'
 import { serveKeeper } from '../../src/delivery/keeper-service.ts'
 import { KEEPER_LEASE_MS, KeeperStore } from '../../src/delivery/keeper-store.ts'
 import { type KeeperHandler, mailboxChannelOf } from '../../src/delivery/mailbox-channel.ts'
@@ -22,10 +25,11 @@ const asIs = (hex: EidHex) => hex
 async function keeperNode(wanted: Set<EidHex>, bounds = wide) {
   const b = await bench()
   const kate = localAgent('kate')
+  const put: MailRecord[] = []
   const open = () =>
     KeeperStore.open(
       { store: b.store, crypto, clockGuard: b.clockGuard, logger: silentLogger },
-      { bounds, homeOf: asIs, mayKeepFor: (hex) => wanted.has(hex) }
+      { bounds, homeOf: asIs, mayKeepFor: (hex) => wanted.has(hex), onMail: (_home, record) => put.push(record) }
     )
   const state = { keeper: await open() }
   /** A session of `peer` with the keeper; its end on the peer's side. */
@@ -41,7 +45,7 @@ async function keeperNode(wanted: Set<EidHex>, bounds = wide) {
   const restart = async () => {
     state.keeper = await open()
   }
-  return { ...b, kate, state, meet, channel, restart }
+  return { ...b, kate, state, put, meet, channel, restart }
 }
 
 async function engaged(bounds = wide) {
@@ -210,11 +214,67 @@ describe('a keeper', () => {
   })
 })
 
+const mailOf = (agent: LocalAgent, nowMs: number, change: Partial<Mail> = {}, signer = agent) => {
+  const ts = Math.floor(nowMs / 1_000)
+  const mail: Mail = { eid: agent.eid, mbox: agent.mailboxKey, keepers: [], gen: nowMs, ts, exp: ts + MAIL_TTL_SEC, ...change }
+  const payload = encodeCbor({ v: 1, ...mailType.toCbor(mail), ts: mail.ts, exp: mail.exp, ...(mail.gone === true ? { gone: true } : {}) })
+  return encodeCbor(['mail', payload, signer.signer.sign(concat([context('record/mail'), payload]))])
+}
+
+describe('the mail record that an audience hands to its keeper', () => {
+  it('[G-18] is on disk before it is put, put again after a restart, and the newest stays', async () => {
+    const t = await engaged()
+    const nowMs = t.clock.nowMs()
+    const keep = (mail: Uint8Array) => t.channel(t.bob).ask({ type: 'keep', bounds: wide, mail })
+    const [first, older, newer] = [mailOf(t.bob, nowMs), mailOf(t.bob, nowMs, { gen: nowMs - 1 }), mailOf(t.bob, nowMs, { gen: nowMs + 1 })]
+    expect(await keep(first)).toMatchObject({ type: 'kept' })
+    expect(await keep(first)).toMatchObject({ type: 'kept' })
+    expect(await keep(older)).toMatchObject({ type: 'kept' })
+    expect(t.put.map(({ bytes }) => bytes)).toEqual([first])
+    expect(await keep(newer)).toMatchObject({ type: 'kept' })
+    expect(await t.channel(t.bob).ask({ type: 'keep', bounds: wide })).toMatchObject({ type: 'kept' })
+    await t.restart()
+    expect(t.state.keeper.mailRecords()).toMatchObject([[t.bob.eidHex, { bytes: newer }]])
+  })
+
+  it('[OD-22] is not put when the disk refuses it', async () => {
+    const t = await engaged()
+    t.level.fault = diskFull
+    const mail = mailOf(t.bob, t.clock.nowMs())
+    expect(await t.channel(t.bob).ask({ type: 'keep', bounds: wide, mail })).toMatchObject({ type: 'refusal', code: 'store-failed' })
+    expect(t.put).toEqual([])
+    expect(t.state.keeper.mailRecords()).toEqual([])
+  })
+
+  it('[D-26] [F035] is refused when it is of another agent, forged, ended, dated ahead, a tombstone or no record at all', async () => {
+    const t = await engaged()
+    const nowMs = t.clock.nowMs()
+    const ts = Math.floor(nowMs / 1_000)
+    const bad = {
+      RECORD_KEY_MISMATCH: mailOf(t.alice, nowMs),
+      SIGNATURE_INVALID: mailOf(t.bob, nowMs, {}, t.alice),
+      RECORD_EXPIRED: mailOf(t.bob, nowMs, { ts: ts - 100, exp: ts }),
+      RECORD_FUTURE: mailOf(t.bob, nowMs, { ts: ts + 121, exp: ts + 122 }),
+      RECORD_SEQUENCE: mailOf(t.bob, nowMs, { gen: nowMs + 120_000 }),
+      FIELD_INVALID: mailOf(t.bob, nowMs, { gone: true }),
+      CBOR_INVALID: Uint8Array.of(0xff)
+    }
+    for (const [reason, mail] of Object.entries(bad)) {
+      expect(await t.channel(t.bob).ask({ type: 'keep', bounds: wide, mail })).toMatchObject({ type: 'refusal', code: 'invalid', reason })
+    }
+    expect(t.put).toEqual([])
+    const eve = localAgent('eve')
+    for (const mail of [mailOf(eve, nowMs), mailOf(t.bob, nowMs)])
+      expect(await t.channel(eve).ask({ type: 'keep', bounds: wide, mail })).toMatchObject({ code: 'not-keeping' })
+  })
+})
+
 describe('an audience that comes back', () => {
   /** Bob's node, with keepers that he can meet. */
   async function returned(
     keepers: { kate: LocalAgent; session: (bob: LocalAgent) => ReturnType<typeof sessionPair>['left']['session'] }[],
-    bob: LocalAgent
+    bob: LocalAgent,
+    { isFormer = false, mail }: { isFormer?: boolean; mail?: Uint8Array } = {}
   ) {
     const home = await bench({ isAudience: (agent, eid) => eidHex(eid) === agent.eidHex, approvalFor: () => 'none' })
     const own = new OwnKeepers({
@@ -226,7 +286,9 @@ describe('an audience that comes back', () => {
       random: seededRandom(1),
       logger: silentLogger,
       agents: () => [bob],
-      keepersOf: () => keepers.map(({ kate }) => kate.eid),
+      keepersOf: () => (isFormer ? [] : keepers.map(({ kate }) => kate.eid)),
+      formerOf: () => (isFormer ? keepers.map(({ kate }) => kate.eid) : []),
+      mailOf: () => mail,
       bounds: () => wide,
       open: async (agent, keeper) => {
         const found = keepers.find(({ kate }) => kate.eidHex === eidHex(keeper))
@@ -269,6 +331,18 @@ describe('an audience that comes back', () => {
     for (const place of [first, second]) expect((await place.state.keeper.usage())[0]?.messages).toBe(0)
     expect(await t.own.round(bob)).toMatchObject({ fetched: 0, confirmed: 0 })
     expect(t.messages()).toHaveLength(4)
+  })
+
+  it('[G-18] asks a keeper that it let go of for what waits there, and engages it no longer', async () => {
+    const k = await engaged()
+    await k.deposit(await k.object('m-1'))
+    const t = await returned([of(k)], k.bob, { isFormer: true, mail: mailOf(k.bob, k.clock.nowMs()) })
+    k.clock.advance(KEEPER_LEASE_MS - 1)
+    expect(await t.own.round(k.bob)).toMatchObject({ met: 1, missed: 0 })
+    expect(k.state.keeper.keepsFor(k.bob.eidHex)).toBe(true)
+    k.clock.advance(1)
+    expect(k.state.keeper.keepsFor(k.bob.eidHex)).toBe(false)
+    expect(k.put).toEqual([])
   })
 
   it('[OD-36] confirms what a keeper hands out again, and nothing has its effect twice', async () => {

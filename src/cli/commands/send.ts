@@ -40,7 +40,7 @@ export const registerSend: RegisterCommand = (program, run) => {
     .option('--message-id <id>', 'repeat with the same id after a lost answer: nothing runs twice')
     .option('--wait <duration>', 'how long to wait for the task to end; 0s returns once it is accepted', durationMs)
     .option('--outbox', 'hand it over: kept on this disk and tried until it is delivered or ends; see `rookery outbox`')
-    .option('--ttl <duration>', 'with --outbox: how long; default: the longest', durationMs)
+    .option('--ttl <duration>', 'how long it may wait, on this disk or another, before it ends; default: the longest', durationMs)
     .option(
       '--require <needs>',
       'execution requirements, name=value,… or JSON: the result counts only with a receipt that meets them',
