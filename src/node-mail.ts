@@ -57,6 +57,7 @@ export class NodeMail {
       mailOf: (one) => components.mailRecords.published(one),
       bounds: () => config.queue,
       rootOf,
+      slotOf: (one, issuer) => components.access.slotOf(homeOf(one), issuer),
       isOwn: (one, eid) => agents.ofAnyEid(eid)?.homeHex === homeOf(one)
     })
   }

@@ -43,6 +43,8 @@ export interface OwnKeepersComponents {
   /** validates what waits and hands it over; undefined while the agent takes no work */
   drain: (agent: LocalAgent, signal: AbortSignal) => Promise<DrainReport | undefined>
   rootOf: (eid: EidHex) => EidHex
+  /** what an issuer's messages count against (G-13) */
+  slotOf: (agent: LocalAgent, issuer: EidHex) => string
   isOwn: (agent: LocalAgent, eid: Eid) => boolean
 }
 
@@ -228,21 +230,26 @@ export class OwnKeepers {
     for (const item of items) {
       signal.throwIfAborted()
       if (await this.#hadEffect(item)) continue
-      let taken = await this.#enqueue(item)
+      let taken = await this.#enqueue(agent, item)
       if (taken === 'full' && isAwake) {
         isAwake = await this.#drain(agent, items)
-        if (isAwake) taken = await this.#enqueue(item)
+        if (isAwake) taken = await this.#enqueue(agent, item)
       }
       if (taken === 'full') break
     }
     await this.#drain(agent, items)
   }
 
-  async #enqueue(item: Item): Promise<'queued' | 'full' | 'ended'> {
+  async #enqueue(agent: LocalAgent, item: Item): Promise<'queued' | 'full' | 'ended'> {
     const { audience, issuer } = item.object
     // The depositor is not known here, and the issuer signed: it is to him that the message counts.
     const principal = `eid:${this.#c.rootOf(eidHex(issuer))}`
-    const answer = await this.#c.queue.enqueue({ audience: eidHex(audience), principal, object: item.bytes })
+    const answer = await this.#c.queue.enqueue({
+      audience: eidHex(audience),
+      principal,
+      slot: this.#c.slotOf(agent, eidHex(issuer)),
+      object: item.bytes
+    })
     if (answer.status === 'full') return 'full'
     if (answer.status === 'queued') item.key = answer.record.key
     else if (answer.status !== 'expired')

@@ -297,6 +297,7 @@ describe('an audience that comes back', () => {
       },
       drain: (agent) => home.drain.drain(agent),
       rootOf: asIs,
+      slotOf: (_agent, issuer) => `eid:${issuer}`,
       isOwn: (agent, eid) => eidHex(eid) === agent.eidHex
     })
     const messages = () => home.todos.messages().map((message: JsonObject) => message.messageId)
