@@ -97,7 +97,10 @@ describe('mailbox deposit over a session', () => {
         agent: () => bob,
         slotOf: (_agent, depositor) => (depositor === friend.eidHex ? `eid:${depositor}` : 'strangers')
       })
-      const result = await depositObject(pair.left.session, await seal(who, bob, b.clock.nowMs(), { messageId }), { crypto, clock: b.clock })
+      const result = await depositObject(pair.left.session, await seal(who, bob, b.clock.nowMs(), { messageId }), {
+        crypto,
+        clock: b.clock
+      })
       return result.status === 'stored' ? 'stored' : `${result.refusal.code} ${result.refusal.kind}`
     }
     expect(await from(b.queue, localAgent('eve'), '1')).toBe('stored')
