@@ -49,6 +49,9 @@ import { Closing } from './platform/closing.ts'
 import { type Logger, silentLogger } from './platform/logger.ts'
 import { type Random, systemRandom } from './platform/random.ts'
 import { createPoints } from './points/create-points.ts'
+import { NodePush } from './push/node-push.ts'
+import { pushView } from './push/push-view.ts'
+import type { Resolve } from './push/target.ts'
 import { type Base, RookeryNode } from './rookery-node.ts'
 import { createSessionManager, type SessionManagerComponents, type SessionManagerInit } from './sessions/create-session-manager.ts'
 import { createLocators } from './spaces/create-locators.ts'
@@ -101,6 +104,8 @@ export interface NodeOverrides {
   /** in place of multicast DNS and of the system's neighbour table, where local points are on */
   link?: Link
   neighbours?: () => Promise<NeighbourRows>
+  /** in place of the system's resolver, for the hosts of webhooks */
+  resolveWebhook?: Resolve
   /** asked before an agent answers an anonymous request, in place of the setting */
   answerPolicy?: AnswerPolicy
   /** ends a start that is under way; what it had opened is closed */
@@ -179,6 +184,20 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const { interruptMs, attemptsMax, retryFirstMs, retryLastMs } = config.tasks
   const todos = await createTodos({ ...components, gate: contracts }, { interruptMs, attemptsMax, retryFirstMs, retryLastMs })
   closing.push('todos', 500, () => todos.stop())
+  const push = config.push.enabled
+    ? await NodePush.open({
+        ...components,
+        logger: logger.child('push'),
+        todos,
+        grants,
+        rootOf,
+        view: pushView,
+        rules: () => config.push,
+        userAgent: `rookery/${version}`,
+        ...(overrides.resolveWebhook === undefined ? {} : { resolve: overrides.resolveWebhook })
+      })
+    : undefined
+  if (push !== undefined) closing.push('push', 500, () => push.stop())
   go()
 
   const ports = new PortMemory(store)
@@ -319,6 +338,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     outgoing,
     outbox,
     keeper,
+    push,
     closing,
     publishing: overrides.locators === 'on-demand' ? 'on-demand' : 'automatic'
   })
