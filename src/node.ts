@@ -41,7 +41,7 @@ import { keepOnLink } from './local/link-only.ts'
 import { LocalPoints } from './local/local-points.ts'
 import { type NeighbourRows, readNeighbours } from './local/neighbours.ts'
 import { ownAddresses } from './local/on-link.ts'
-import { createHost, type HostInit } from './net/create-host.ts'
+import { createHost, type HostComponents, type HostInit } from './net/create-host.ts'
 import type { Host } from './net/host.ts'
 import type { Traffic } from './net/traffic.ts'
 import { mayKeepFor } from './node-mail.ts'
@@ -91,6 +91,8 @@ export interface NodeOverrides {
   logger?: Logger
   /** `memory`: libp2p's in-process transport, for simulations */
   transport?: 'quic' | 'memory'
+  /** in place of libp2p's own where the transport is `memory` */
+  memoryTransport?: HostComponents['memoryTransport']
   /** settings of the DHT that no config file has */
   dht?: HostInit['dht']
   /** `off`: no A2A edge, whatever the config says */
@@ -470,7 +472,7 @@ async function openHost(
   const { crypto, clock, evidence } = components
   const open = (listen: readonly string[] | undefined) =>
     createHost(
-      { ...components, validator: recordRules(crypto, evidence), traffic: overrides.traffic },
+      { ...components, validator: recordRules(crypto, evidence), traffic: overrides.traffic, memoryTransport: overrides.memoryTransport },
       {
         privateKey: key.seed,
         listen,
