@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { runScenario } from '../run-scenario.ts'
+import { runScenario } from './run-scenario.ts'
 
 const SEED = 1
 
