@@ -24,6 +24,7 @@ import type { DiscoverOptions, FoundAnonymously } from './discovery/discover.ts'
 import { checkSideEffects } from './ecc/node-contracts.ts'
 import { RookeryError } from './errors.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
+import type { Friends } from './friends/friends.ts'
 import type { Access } from './grants/access.ts'
 import type { Grants } from './grants/grants.ts'
 import type { SendBuckets } from './grants/send-buckets.ts'
@@ -93,6 +94,8 @@ export class RookeryNode {
   readonly grants: Grants
   /** how fast tasks may be made with them */
   readonly sendBuckets: SendBuckets
+  /** friend requests, ours and of others; an approval vends a grant */
+  readonly friends: Friends
   /** who may do what with our agents: the one check of every door */
   readonly access: Access
   /** webhooks of callers; undefined where they are off */
@@ -146,6 +149,7 @@ export class RookeryNode {
     this.grants = parts.grants
     this.sendBuckets = parts.buckets
     this.access = parts.access
+    this.friends = parts.friends
     this.push = parts.push
     this.todos = todos
     this.queue = queue
@@ -236,6 +240,7 @@ export class RookeryNode {
     }
     this.mail.begin()
     this.push?.start()
+    this.friends.start()
     this.#maintain()
   }
 

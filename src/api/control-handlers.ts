@@ -13,6 +13,7 @@ import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
 import type { ControlContext, ControlHandlers } from './control-server.ts'
 import { checkUntil, deliveryHandlers } from './delivery-handlers.ts'
 import { discover } from './discover-handler.ts'
+import { friendHandlers } from './friend-handlers.ts'
 import { grantHandlers } from './grant-handlers.ts'
 import { groupHandlers } from './group-handlers.ts'
 import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
@@ -46,6 +47,7 @@ export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } =
     ...groupHandlers(node),
     ...outboxHandlers(node),
     ...grantHandlers(node),
+    ...friendHandlers(node),
     ...pushHandlers(node),
     discover: (params, context) => discover(node, params, context),
     status: () => nodeStatus(node),

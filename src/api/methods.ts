@@ -34,6 +34,7 @@ import type { StoreState } from '../store/store.ts'
 import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
 import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
 import type { WorkProgress } from '../work/solver.ts'
+import { FRIEND_PARAMS, type FriendResults } from './friend-methods.ts'
 import { GRANT_PARAMS, type GrantResults } from './grant-methods.ts'
 import { GROUP_PARAMS, type GroupResults } from './group-methods.ts'
 import { OUTBOX_PARAMS, type OutboxResults, type OutboxView } from './outbox-methods.ts'
@@ -303,6 +304,7 @@ export const CONTROL_PARAMS = {
   ...OUTBOX_PARAMS,
   ...GRANT_PARAMS,
   ...PUSH_PARAMS,
+  ...FRIEND_PARAMS,
   /** with `did` (or the name of an agent of this node): that one, after asking its registrars */
   standing: z.strictObject({ did: did.optional(), limit: limit.optional() })
 } as const
@@ -423,7 +425,7 @@ export interface QueueEntry {
   expiresAtMs: number
 }
 
-export interface ControlResults extends StateResults, GroupResults, OutboxResults, GrantResults, PushResults {
+export interface ControlResults extends StateResults, GroupResults, OutboxResults, GrantResults, PushResults, FriendResults {
   status: NodeStatus
   'doctor.network': NetworkReport
   backup: BackupReport
