@@ -23,6 +23,7 @@ import type { Closing } from './platform/closing.ts'
 import type { Logger } from './platform/logger.ts'
 import type { Random } from './platform/random.ts'
 import type { NodePoints } from './points/create-points.ts'
+import type { NodePush } from './push/node-push.ts'
 import type { RunningSessionManager } from './sessions/create-session-manager.ts'
 import type { MailRecords } from './spaces/mail-records.ts'
 import type { Registry } from './spaces/registry.ts'
@@ -70,6 +71,8 @@ export interface NodeParts extends Base {
   outbox: Outbox
   /** undefined where this node keeps for nobody */
   keeper: KeeperStore | undefined
+  /** undefined where push notifications are off */
+  push: NodePush | undefined
   closing: Closing
   publishing: 'automatic' | 'on-demand'
 }

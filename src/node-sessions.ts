@@ -26,6 +26,7 @@ export function serveSessions(
       agent: (hex) => agents.ofAnyEid(fromHex(hex)),
       rootOf,
       maySend: (agent, depositor) => access.maySend(homeOf(agent), depositor),
+      slotOf: (agent, depositor) => access.slotOf(homeOf(agent), depositor),
       ...(keeper === undefined ? {} : { keeper }),
       onStored: (agent) => {
         if (reachability(agent).state === 'accepts') drain(agent)

@@ -44,6 +44,7 @@ import type { Random } from './platform/random.ts'
 import { unknownPoint } from './points/own-points.ts'
 import { readPoint } from './points/point-channel.ts'
 import type { Points } from './points/points.ts'
+import type { NodePush } from './push/node-push.ts'
 import type { RunningSessionManager } from './sessions/create-session-manager.ts'
 import type { Session, SessionOpenOptions } from './sessions/session.ts'
 import type { MailRecords } from './spaces/mail-records.ts'
@@ -94,6 +95,8 @@ export class RookeryNode {
   readonly sendBuckets: SendBuckets
   /** who may do what with our agents: the one check of every door */
   readonly access: Access
+  /** webhooks of callers; undefined where they are off */
+  readonly push: NodePush | undefined
   readonly todos: LevelTodos
   readonly queue: LevelAsleepQueue
   readonly logger: Logger
@@ -143,6 +146,7 @@ export class RookeryNode {
     this.grants = parts.grants
     this.sendBuckets = parts.buckets
     this.access = parts.access
+    this.push = parts.push
     this.todos = todos
     this.queue = queue
     this.logger = logger.child('node')
@@ -173,6 +177,7 @@ export class RookeryNode {
       reachability: (agent) => this.reachability(agent),
       card: (agent) => this.card(agent),
       blockingWaitMs: config.tasks.waitMaxMs,
+      ...(parts.push === undefined ? {} : { push: parts.push }),
       ...(this.#streams === undefined ? {} : { streams: this.#streams })
     })
     const remote = createRemoteAgents({ locators, sessions, outgoing, crypto, clock, logger: logger.child('a2a') })
@@ -230,6 +235,7 @@ export class RookeryNode {
       if (this.reachability(agent).state === 'accepts') void this.#drainQuietly(agent)
     }
     this.mail.begin()
+    this.push?.start()
     this.#maintain()
   }
 
@@ -282,6 +288,7 @@ export class RookeryNode {
   card(agent: LocalAgent): JsonObject {
     return agentCard({
       agent,
+      pushNotifications: this.push !== undefined,
       skills: this.#runners.skills(agent),
       version,
       rpcUrl: rpcUrlOf(this.#edge?.publicUrl ?? 'http://127.0.0.1', agent.did),

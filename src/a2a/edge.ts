@@ -118,6 +118,7 @@ class HttpEdge implements A2aEdge {
   readonly #host: EdgeHost
   readonly #routes: EdgeRoutes
   readonly #open = new Set<Exchange>()
+  #port: number | undefined
   #isStopping = false
 
   constructor(components: A2aEdgeComponents, settings: A2aEdgeSettings) {
@@ -145,7 +146,8 @@ class HttpEdge implements A2aEdge {
   }
 
   get port(): number {
-    return (this.#server.address() as AddressInfo).port
+    this.#port ??= (this.#server.address() as AddressInfo).port
+    return this.#port
   }
 
   get url(): string {
@@ -215,7 +217,7 @@ class HttpEdge implements A2aEdge {
     this.#open.add(exchange)
     exchange.res.once('close', () => {
       this.#open.delete(exchange)
-      exchange.leave()
+      if (!exchange.res.writableFinished) exchange.leave()
     })
     if (this.#isStopping) exchange.leave(stopping)
     await handle(exchange)

@@ -21,8 +21,12 @@ export class DeliveryRefused extends Error {
   override readonly name = 'DeliveryRefused'
   readonly refusal: Refusal
 
+  /** Without a stack trace: it is an answer, thrown for every message that is kept, and the trace would cost more than sealing the message. */
   constructor(refusal: Refusal) {
+    const { stackTraceLimit } = Error
+    Error.stackTraceLimit = 0
     super(refusal.reason)
+    Error.stackTraceLimit = stackTraceLimit
     this.refusal = refusal
   }
 }

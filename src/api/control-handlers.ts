@@ -19,6 +19,7 @@ import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
 import { outboxHandlers, outboxView } from './outbox-handlers.ts'
 import { pointHandlers } from './point-handlers.ts'
+import { pushHandlers } from './push-handlers.ts'
 import { spaceHandlers } from './space-handlers.ts'
 import { stateHandlers } from './state-handlers.ts'
 
@@ -45,6 +46,7 @@ export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } =
     ...groupHandlers(node),
     ...outboxHandlers(node),
     ...grantHandlers(node),
+    ...pushHandlers(node),
     discover: (params, context) => discover(node, params, context),
     status: () => nodeStatus(node),
     async 'doctor.network'(_params, context) {

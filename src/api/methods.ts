@@ -37,6 +37,7 @@ import type { WorkProgress } from '../work/solver.ts'
 import { GRANT_PARAMS, type GrantResults } from './grant-methods.ts'
 import { GROUP_PARAMS, type GroupResults } from './group-methods.ts'
 import { OUTBOX_PARAMS, type OutboxResults, type OutboxView } from './outbox-methods.ts'
+import { PUSH_PARAMS, type PushResults } from './push-methods.ts'
 import { STATE_PARAMS, type StateResults } from './state-methods.ts'
 
 /** Bounds of the control API; a request above one is refused with the bound's name. */
@@ -301,6 +302,7 @@ export const CONTROL_PARAMS = {
   ...GROUP_PARAMS,
   ...OUTBOX_PARAMS,
   ...GRANT_PARAMS,
+  ...PUSH_PARAMS,
   /** with `did` (or the name of an agent of this node): that one, after asking its registrars */
   standing: z.strictObject({ did: did.optional(), limit: limit.optional() })
 } as const
@@ -421,7 +423,7 @@ export interface QueueEntry {
   expiresAtMs: number
 }
 
-export interface ControlResults extends StateResults, GroupResults, OutboxResults, GrantResults {
+export interface ControlResults extends StateResults, GroupResults, OutboxResults, GrantResults, PushResults {
   status: NodeStatus
   'doctor.network': NetworkReport
   backup: BackupReport

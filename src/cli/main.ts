@@ -17,6 +17,7 @@ import { registerInit } from './commands/init.ts'
 import { registerMode } from './commands/mode.ts'
 import { registerOutbox } from './commands/outbox.ts'
 import { registerPoint } from './commands/point.ts'
+import { registerPush } from './commands/push.ts'
 import { registerQueue } from './commands/queue.ts'
 import { registerSend } from './commands/send.ts'
 import { registerService } from './commands/service.ts'
@@ -129,6 +130,7 @@ Example:
     registerAttach,
     registerApprove,
     registerGrant,
+    registerPush,
     registerQueue,
     registerStanding,
     registerService,

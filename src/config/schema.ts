@@ -228,6 +228,16 @@ export const configSchema = z.strictObject({
     })
     .transform(({ ttl, ...rest }) => ({ ...rest, ttlMs: ttl }))
     .prefault({}),
+  /** webhooks of callers, told of their tasks' events (docs/grants.md) */
+  push: z
+    .strictObject({
+      enabled: z.boolean().default(true),
+      /** whom callers may have this node call: hosts of the internet by https; this machine too, also by http; internal networks too */
+      targets: z.enum(['public', 'loopback', 'internal']).default('public'),
+      /** ports of hosts of the internet */
+      ports: z.array(z.int().min(1).max(65_535)).min(1).max(64).default([443])
+    })
+    .prefault({}),
   tasks: z
     .strictObject({
       /** a worker that lost its process frees its task after this */

@@ -7,6 +7,7 @@ import {
   createPublicKey,
   createSecretKey,
   diffieHellman,
+  hash as digest,
   type KeyObject,
   sign,
   verify
@@ -123,6 +124,8 @@ function open(key: KeyObject, nonce: Uint8Array, aad: Uint8Array, sealed: Uint8A
 /** The provider of a Node process: OpenSSL for speed, noble to judge keys (protocol/README.md §0 and §1). */
 export const nodeCrypto: CryptoProvider = {
   sha256(...parts) {
+    const [whole] = parts
+    if (parts.length === 1 && whole !== undefined) return new Uint8Array(digest('sha256', whole, 'buffer'))
     const hash = createHash('sha256')
     for (const part of parts) hash.update(part)
     return new Uint8Array(hash.digest())

@@ -66,6 +66,8 @@ export interface HostComponents {
   validator: DhtRules
   /** counts what is sent; without one nothing is counted */
   traffic?: Traffic | undefined
+  /** in place of libp2p's memory transport, in profile `memory` */
+  memoryTransport?: ((components: never) => Transport) | undefined
 }
 
 export interface HostInit {
@@ -110,7 +112,7 @@ export const LISTEN_DEFAULT: readonly string[] = [
  * @throws RookeryError `ADDRESS_INVALID`, `PORT_IN_USE`, `LISTEN_FAILED`, `QUIC_UNAVAILABLE`; then nothing is left running
  */
 export async function createHost(components: HostComponents, init: HostInit): Promise<Host> {
-  const { clock, random, logger, crypto, store, validator, traffic } = components
+  const { clock, random, logger, crypto, store, validator, traffic, memoryTransport } = components
   const log = logger.child('net')
   const profile = init.profile ?? 'quic'
   const network = init.network ?? 'lan'
@@ -167,7 +169,9 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
       announce,
       announceFilter: (addrs: Multiaddr[]) => addrs.filter(isPublic ? isPublicAddr : (addr) => !isLinkLocal(addr))
     },
-    transports: (profile === 'memory' ? [memory()] : await transports()).map((make) => (c: never) => listening.watch(make(c))) as never,
+    transports: (profile === 'memory' ? [memoryTransport ?? memory()] : await transports()).map(
+      (make) => (c: never) => listening.watch(make(c))
+    ) as never,
     transportManager: { faultTolerance: FaultTolerance.NO_FATAL },
     connectionEncrypters: profile === 'memory' ? [plaintext()] : [noise()],
     streamMuxers: [yamux({ enableKeepAlive: profile !== 'memory', streamOptions: { maxStreamWindowSize: YAMUX_STREAM_WINDOW_BYTES } })],

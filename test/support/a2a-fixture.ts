@@ -107,6 +107,8 @@ export interface A2aNodeInit {
   attached?: () => boolean
   /** a worker is made for each agent unless `none` */
   workers?: 'none'
+  /** runs at a time of each worker; default 1 */
+  concurrency?: number
 }
 
 /** One node's A2A side over a real LevelDB: what `createNode` wires, without the network. */
@@ -191,7 +193,8 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
       {
         agent: agent.eidHex,
         handler: module.handler,
-        mayRun: () => reachability(agent).state === 'accepts'
+        mayRun: () => reachability(agent).state === 'accepts',
+        ...(init.concurrency === undefined ? {} : { settings: { concurrency: init.concurrency } })
       }
     )
     worker.start()

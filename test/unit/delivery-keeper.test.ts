@@ -221,6 +221,39 @@ const mailOf = (agent: LocalAgent, nowMs: number, change: Partial<Mail> = {}, si
   return encodeCbor(['mail', payload, signer.signer.sign(concat([context('record/mail'), payload]))])
 }
 
+describe('a word that comes after another', () => {
+  it('[F088] takes handled in place of delivered for the same bytes alone, and never the other way', async () => {
+    const t = await engaged()
+    const [object, other, held] = [await t.object('m-1'), await t.object('m-2'), await t.object('m-3')]
+    for (const one of [object, other, held]) await t.deposit(one)
+    const word = (bytes: Uint8Array, state: 'delivered' | 'handled' | 'refused', objectHash = crypto.sha256(bytes)) => {
+      const { id, issuer, audience } = decodeObject(bytes)
+      const reason = state === 'refused' ? { reason: 'OBJECT_PURPOSE' } : {}
+      return signConfirmation(t.bob.signer, { objectHash, id, issuer, audience, state, ...reason, atMs: t.clock.nowMs() })
+    }
+    const release = (...confirmations: Uint8Array[]) => t.channel(t.bob).ask({ type: 'release', confirmations })
+    const told = async (bytes: Uint8Array) => {
+      const answer = await t.channel(t.alice).ask({ type: 'ask', audience: t.bob.eid, ids: [decodeObject(bytes).id] })
+      return answer.type === 'told' ? answer.confirmations : []
+    }
+    const [delivered, handled] = [word(object, 'delivered'), word(object, 'handled')]
+    expect(await release(delivered)).toMatchObject({ count: 1 })
+    expect(await release(word(object, 'handled', new Uint8Array(32)))).toMatchObject({ count: 0 })
+    expect(await told(object)).toEqual([delivered])
+    expect(await release(handled)).toMatchObject({ count: 0 })
+    expect(await told(object)).toEqual([handled])
+    await release(delivered)
+    await t.restart()
+    expect(await told(object)).toEqual([handled])
+    const never = word(other, 'refused')
+    await release(never)
+    await release(word(other, 'handled'))
+    expect(await told(other)).toEqual([never])
+    expect(await release(word(held, 'handled'))).toMatchObject({ count: 1 })
+    expect(await t.fetched(t.bob)).toMatchObject({ objects: [] })
+  })
+})
+
 describe('the mail record that an audience hands to its keeper', () => {
   it('[G-18] is on disk before it is put, put again after a restart, and the newest stays', async () => {
     const t = await engaged()
@@ -276,6 +309,7 @@ describe('an audience that comes back', () => {
     bob: LocalAgent,
     { isFormer = false, mail }: { isFormer?: boolean; mail?: Uint8Array } = {}
   ) {
+    const tasks = { ended: false }
     const home = await bench({ isAudience: (agent, eid) => eidHex(eid) === agent.eidHex, approvalFor: () => 'none' })
     const own = new OwnKeepers({
       queue: home.queue,
@@ -297,10 +331,12 @@ describe('an audience that comes back', () => {
       },
       drain: (agent) => home.drain.drain(agent),
       rootOf: asIs,
+      taskEnded: async () => tasks.ended,
+      slotOf: (_agent, issuer) => `eid:${issuer}`,
       isOwn: (agent, eid) => eidHex(eid) === agent.eidHex
     })
     const messages = () => home.todos.messages().map((message: JsonObject) => message.messageId)
-    return { ...home, own, messages }
+    return { ...home, own, messages, tasks }
   }
   const of = (k: { kate: LocalAgent; meet: (peer: LocalAgent) => ReturnType<typeof sessionPair>['left']['session'] }) => ({
     kate: k.kate,
@@ -331,6 +367,38 @@ describe('an audience that comes back', () => {
     for (const place of [first, second]) expect((await place.state.keeper.usage())[0]?.messages).toBe(0)
     expect(await t.own.round(bob)).toMatchObject({ fetched: 0, confirmed: 0 })
     expect(t.messages()).toHaveLength(4)
+  })
+
+  it('[F088] tells its keeper when the task has ended, so that a sender who never meets the audience learns that it was handled', async () => {
+    const k = await engaged()
+    const object = await k.object('m-1')
+    await k.deposit(object)
+    const t = await returned([of(k)], k.bob)
+    const told = async () => {
+      const answer = await k.channel(k.alice).ask({ type: 'ask', audience: k.bob.eid, ids: [decodeObject(object).id] })
+      if (answer.type !== 'told') throw new Error('not told')
+      const sent = { object: decodeObject(object), bytes: object }
+      return answer.confirmations.map((bytes) => verifyConfirmation(crypto, bytes, { isAudience: () => true, sent }).state)
+    }
+    expect(await t.own.round(k.bob)).toMatchObject({ confirmed: 1 })
+    expect(await told()).toEqual(['delivered'])
+    await t.own.round(k.bob)
+    expect(await told()).toEqual(['delivered'])
+    t.tasks.ended = true
+    expect(await t.own.round(k.bob)).toMatchObject({ fetched: 0, confirmed: 0 })
+    await k.restart()
+    expect(await told()).toEqual(['handled'])
+  })
+
+  it('[F088] says at once that a message was handled whose task has ended by then', async () => {
+    const k = await engaged()
+    const object = await k.object('m-1')
+    await k.deposit(object)
+    const t = await returned([of(k)], k.bob)
+    t.tasks.ended = true
+    await t.own.round(k.bob)
+    const answer = await k.channel(k.alice).ask({ type: 'ask', audience: k.bob.eid, ids: [decodeObject(object).id] })
+    expect(answer.type === 'told' && answer.confirmations).toHaveLength(1)
   })
 
   it('[G-18] asks a keeper that it let go of for what waits there, and engages it no longer', async () => {

@@ -90,7 +90,8 @@ async function readPart(path: string): Promise<{ name: string; mediaType: string
       kind: 'usage',
       field: '--file',
       value: path,
-      cause
+      cause,
+      remedy: 'give the path of a file that may be read'
     })
   }
 }

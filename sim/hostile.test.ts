@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import type { SimReport } from '../report/report.ts'
-import { runScenario } from '../run-scenario.ts'
+import type { SimReport } from './report/report.ts'
+import { runScenario } from './run-scenario.ts'
 
 const SEED = 1
 
