@@ -170,6 +170,7 @@ export class RookeryNode {
       approvalFor: (agent, _message, issuer) =>
         this.#runners.sideEffects(agent) === 'consequential' ? (approvedBy(agent, issuer) ?? 'needed') : 'none',
       maySend: (agent, principal) => parts.access.maySendStill(agent, principal),
+      queueOf: (agent, principal) => parts.access.queueOf(agent, principal),
       perSecMax: config.delivery.drainPerSec
     })
     this.attachments = new Attachments(parts, (home, now) => this.#attached(home, now))

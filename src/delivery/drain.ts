@@ -46,6 +46,8 @@ export interface DrainInit {
   approvalFor?: (agent: LocalAgent, message: JsonObject, issuer: EidHex) => Approval
   /** whether this principal may still make work for the agent (TD-07, OD-34); default: yes */
   maySend?: (agent: LocalAgent, principal: string) => boolean
+  /** the named queue that this principal's work goes into (TD-04); default: the agent's only one */
+  queueOf?: (agent: LocalAgent, principal: string) => string | undefined
   perSecMax?: number
   /** default {@link DRAIN_BATCH_MAX} */
   batchMax?: number
@@ -89,6 +91,7 @@ export class Drain {
       rootOf: init.rootOf ?? ((hex) => hex),
       isAudience: init.isAudience ?? (() => false),
       maySend: init.maySend ?? (() => true),
+      queueOf: init.queueOf ?? (() => undefined),
       perSecMax: init.perSecMax ?? DRAIN_PER_SEC_DEFAULT,
       batchMax: init.batchMax ?? DRAIN_BATCH_MAX
     }
@@ -224,11 +227,13 @@ export class Drain {
       clockGuard.written(clockOps)
     }
     try {
+      const toQueue = this.#init.queueOf(agent, caller)
       const { todo, created } = await todos.create({
         agent: homeOf(agent),
         caller: { id: caller, eid: issuer },
         message,
         door: 'asleep-queue',
+        ...(toQueue === undefined ? {} : { queue: toQueue }),
         alongside,
         ...approvalOf(this.#init.approvalFor(agent, message, issuer))
       })
