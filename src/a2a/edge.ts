@@ -82,9 +82,17 @@ export interface A2aEdgeSettings {
   bodyBytesMax: number
   /** requests at work at a time; above it 429 */
   requestsMax: number
+  /** open connections; the next is closed unanswered */
+  connectionsMax: number
 }
 
-export const A2A_EDGE_DEFAULTS: A2aEdgeSettings = { host: '127.0.0.1', port: 0, bodyBytesMax: 2 * 1_048_576, requestsMax: 256 }
+export const A2A_EDGE_DEFAULTS: A2aEdgeSettings = {
+  host: '127.0.0.1',
+  port: 0,
+  bodyBytesMax: 2 * 1_048_576,
+  requestsMax: 256,
+  connectionsMax: 512
+}
 
 export interface A2aEdge {
   /** without a slash at the end */
@@ -95,8 +103,6 @@ export interface A2aEdge {
   close(): Promise<void>
 }
 
-/** Open HTTP connections; the next is closed unanswered. */
-export const EDGE_CONNECTIONS_MAX = 512
 /** How long requests at work may take to give their last answer when the edge closes. */
 const CLOSE_GRACE_MS = 1_000
 const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/
@@ -142,7 +148,7 @@ class HttpEdge implements A2aEdge {
     this.#host = new EdgeHost(components, settings, { publicUrl: () => this.publicUrl, onIdle: () => this.#endWhenStopping() })
     this.#routes = new EdgeRoutes([...cardRoutes(this.#host), ...jsonRpcRoutes(this.#host), ...restRoutes(this.#host)])
     this.#server = createServer((req, res) => void this.#serve(req, res))
-    this.#server.maxConnections = EDGE_CONNECTIONS_MAX
+    this.#server.maxConnections = settings.connectionsMax
   }
 
   get port(): number {
