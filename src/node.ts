@@ -24,6 +24,8 @@ import { createEvidence } from './evidence/create-evidence.ts'
 import type { RecordEvidence } from './evidence/evidence.ts'
 import { refuseIfElsewhere } from './evidence/identity-elsewhere.ts'
 import { LocalStakeLedger, type StakeLedger } from './evidence/stake-ledger.ts'
+import { FriendRows } from './friends/friend-rows.ts'
+import { Friends } from './friends/friends.ts'
 import { Access } from './grants/access.ts'
 import { Grants } from './grants/grants.ts'
 import { SendBuckets } from './grants/send-buckets.ts'
@@ -312,7 +314,20 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   closing.push('discovery', 250, () => discovery.stop())
   go()
 
-  const node = new RookeryNode({
+  const friends: Friends = new Friends({
+    ...components,
+    logger: logger.child('friends'),
+    rows: await FriendRows.open(components),
+    grants,
+    accepts: () => config.grants.requests === 'anyone',
+    ttlMs: () => config.grants.ttlMs,
+    rootOf,
+    newest,
+    agentOf: (home) => agents.list().find((agent) => homeOf(agent) === home),
+    open: async (from, to, until) => await node.openSession(agents.get(from.name), to, { signal: until })
+  })
+  closing.push('friends', 100, () => friends.stop())
+  const node: RookeryNode = new RookeryNode({
     ...components,
     config,
     key,
@@ -332,6 +347,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     grants,
     buckets,
     access,
+    friends,
     todos,
     contracts,
     queue,

@@ -10,6 +10,7 @@ import { registerDemo } from './commands/demo.ts'
 import { registerDiscover } from './commands/discover.ts'
 import { registerDoctor } from './commands/doctor.ts'
 import { registerFind } from './commands/find.ts'
+import { registerFriends } from './commands/friends.ts'
 import { registerGrant } from './commands/grant.ts'
 import { registerGroup } from './commands/group.ts'
 import { registerInbox } from './commands/inbox.ts'
@@ -129,6 +130,7 @@ Example:
     registerMode,
     registerAttach,
     registerApprove,
+    registerFriends,
     registerGrant,
     registerPush,
     registerQueue,

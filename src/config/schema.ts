@@ -220,6 +220,8 @@ export const configSchema = z.strictObject({
     .strictObject({
       /** `required`: agents of other nodes need a grant for anything but the card; `anyone`: whoever can reach this node may do with its agents as with a grant */
       peers: z.enum(['required', 'anyone']).default('required'),
+      /** whose friend requests are shown to the owner */
+      requests: z.enum(['anyone', 'nobody']).default('anyone'),
       /** tasks that one grant makes at once, and a minute after that; set for one grant by `rookery grant tune` */
       sendBurst: z.int().min(1).max(BURST_MAX).default(SEND_BURST_DEFAULT),
       sendPerMin: z.int().min(1).max(PER_MIN_MAX).default(SEND_PER_MIN_DEFAULT),

@@ -50,6 +50,7 @@ export const SETTING_WORDS: { readonly [name: string]: string } = {
   'keeper.ttlMax': 'how long a message is kept for them at most',
   'grants.peers':
     'required: agents of other nodes need a grant for all but the card; anyone: whoever can reach this node may do as if it had one',
+  'grants.requests': 'whose friend requests are shown to the owner; nobody denies all of them by itself',
   'grants.sendBurst': 'tasks that one grant makes at once; rookery grant tune sets it for one of them',
   'grants.sendPerMin': 'tasks that one grant makes a minute after that',
   'grants.ttl': 'life of a grant where none is given',

@@ -121,6 +121,8 @@ function open(key: KeyObject, nonce: Uint8Array, aad: Uint8Array, sealed: Uint8A
   }
 }
 
+const FIRST_BLOCK = Uint8Array.of(1)
+
 /** The provider of a Node process: OpenSSL for speed, noble to judge keys (protocol/README.md §0 and §1). */
 export const nodeCrypto: CryptoProvider = {
   sha256(...parts) {
@@ -134,6 +136,7 @@ export const nodeCrypto: CryptoProvider = {
   hkdfExtract: (salt, ikm) => hmac(salt, ikm),
   hkdfExpand(prk, info, length) {
     if (length > 255 * 32) throw new RangeError(`HKDF gives at most 8160 bytes, not ${length}`)
+    if (length <= 32) return hmac(prk, info, FIRST_BLOCK).subarray(0, length)
     const blocks: Uint8Array[] = []
     let last: Uint8Array = new Uint8Array(0)
     for (let i = 1; blocks.length * 32 < length; i++) {

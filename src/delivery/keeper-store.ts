@@ -152,7 +152,7 @@ export class KeeperStore {
 
   /**
    * Lets go of what the audience confirms and keeps its word for the issuer, in one synced batch. A confirmation of other bytes than those held, or of nothing
-   * held, changes nothing.
+   * held, changes nothing; save that `handled` takes the place of the `delivered` that was said of the same bytes before.
    * @param confirmed - verified, each by the audience that asks
    * @returns how many objects left
    */
@@ -167,14 +167,23 @@ export class KeeperStore {
         const objectId = toHex(confirmation.id)
         const held = this.#queue.find(audience, { issuer, objectId })
         const name = `${issuer}/${objectId}`
-        if (held === undefined || held.hash !== toHex(confirmation.objectHash) || names.has(name)) continue
+        if (names.has(name)) continue
+        if (held === undefined && confirmation.state === 'handled') {
+          const said = await this.#said(name)
+          if (said?.hash !== toHex(confirmation.objectHash) || said.state !== 'delivered') continue
+          names.add(name)
+          ops.push(this.#confirmed.put(name, { ...said.row, state: 'handled', conf: bytes }))
+          continue
+        }
+        if (held === undefined || held.hash !== toHex(confirmation.objectHash)) continue
         names.add(name)
         const removal = this.#queue.removal(held)
         ops.push(...removal.ops)
         done.push(removal.done)
         if (this.#confirmations + kept >= CONFIRMATIONS_MAX) continue
         const end = held.expiresAtMs.toString(16).padStart(14, '0')
-        ops.push(this.#confirmed.put(name, { end: held.expiresAtMs, conf: bytes }), this.#ends.put(`${end}/${name}`, 0))
+        const row = { end: held.expiresAtMs, hash: held.hash, state: confirmation.state, conf: bytes }
+        ops.push(this.#confirmed.put(name, row), this.#ends.put(`${end}/${name}`, 0))
         kept++
       }
       await this.#store.commit(ops)
@@ -182,6 +191,18 @@ export class KeeperStore {
       for (const one of done) one()
       return done.length
     })
+  }
+
+  /** What is kept of an audience's word. */
+  async #said(name: string): Promise<{ hash: string; state: string; row: Record<string, CborValue> } | undefined> {
+    const row = await this.#confirmed.get(name)
+    if (row === undefined) return undefined
+    const fields = new CborFields(row, 'keeper-confirmed')
+    return {
+      hash: fields.text('hash', { bytesMax: 64 }),
+      state: fields.text('state', { bytesMax: 16 }),
+      row: row as Record<string, CborValue>
+    }
   }
 
   /** What became of objects that the asker issued: those still held, and the audience's word on those that are not. */
