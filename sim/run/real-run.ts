@@ -172,6 +172,8 @@ export class RealRun implements EngineRun {
     if (action.do === 'discover' && found !== undefined) {
       const honest = this.#judgeSearch(action, found, before)
       if (honest === 0 && before.length === 0) {
+        // there was nobody to find when it began: it says nothing of the network
+        recorder.measured.discovery.wanted--
         const error = { code: 'SIM_NOTHING_FOUND', message: 'nobody had joined yet' }
         return recorder.done({ action, error }, this.#nowMs)
       }
