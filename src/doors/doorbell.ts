@@ -1,0 +1,26 @@
+import type { EidHex } from '../../protocol/identity/eid.ts'
+import { homeOf, type LocalAgent } from '../identity/agent.ts'
+import type { Todo, TodoState, Todos } from '../tasks/todo.ts'
+import type { TodoEvent } from '../tasks/trail.ts'
+
+/** What rings at a door when something happens to a Todo: the same id and state as the event that streams carry (TD-27). */
+export interface Ring {
+  /** id of the Todo, a colon, number of its event */
+  event: string
+  todo: string
+  n: number
+  kind: TodoEvent['kind']
+  state: TodoState
+  role: 'agent' | 'caller'
+}
+
+/** Rings of the Todos that an agent was given or gave, by the one commit hook (TD-24, TD-26). Returns the unsubscriber. */
+export function onRing(todos: Todos, agent: LocalAgent, ring: (one: Ring) => void): () => void {
+  const home: EidHex = homeOf(agent)
+  const principal = `eid:${home}`
+  return todos.onCommit((todo: Todo, events) => {
+    const role = todo.agent === home ? 'agent' : todo.caller === principal ? 'caller' : undefined
+    if (role === undefined) return
+    for (const { n, kind, state } of events) ring({ event: `${todo.id}:${n}`, todo: todo.id, n, kind, state, role })
+  })
+}
