@@ -17,7 +17,7 @@ export async function openNodeEdge(
   ports: PortMemory,
   signal?: AbortSignal
 ): Promise<A2aEdge> {
-  const { config, agents, crypto, logger, clock, queue, outgoing, random } = parts
+  const { config, agents, access, crypto, logger, clock, queue, outgoing, random } = parts
   const { http } = config
   const open = (port: number) =>
     createA2aEdge(
@@ -30,7 +30,7 @@ export async function openNodeEdge(
         local,
         keep: createKeepAsleep({ outgoing, queue }),
         keepOpaque: createKeepOpaque({ queue, random }),
-        authenticate: (token) => agents.byToken(token),
+        authenticate: (token) => access.ofBearer(token),
         crypto,
         logger: logger.child('a2a'),
         remote,

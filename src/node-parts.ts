@@ -7,7 +7,11 @@ import type { Outbox } from './delivery/outbox.ts'
 import type { OutgoingObjects } from './delivery/outgoing.ts'
 import type { ReplayCache } from './delivery/replay-cache.ts'
 import type { Discovery } from './discovery/create-discovery.ts'
+import type { ExecutionContracts } from './ecc/execution-contracts.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
+import type { Access } from './grants/access.ts'
+import type { Grants } from './grants/grants.ts'
+import type { SendBuckets } from './grants/send-buckets.ts'
 import type { Groups } from './groups/groups.ts'
 import type { Agents } from './identity/agents.ts'
 import type { NodeKey } from './identity/node-key.ts'
@@ -51,7 +55,12 @@ export interface NodeParts extends Base {
   localPoints: LocalPoints | undefined
   evidence: EvidenceService
   successions: Successions
+  grants: Grants
+  buckets: SendBuckets
+  access: Access
   todos: LevelTodos
+  /** under which edge-cloud contracts our agents execute */
+  contracts: ExecutionContracts
   queue: LevelAsleepQueue
   clockGuard: ClockGuard
   replay: ReplayCache

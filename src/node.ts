@@ -18,11 +18,15 @@ import { OutgoingObjects } from './delivery/outgoing.ts'
 import { ReplayCache } from './delivery/replay-cache.ts'
 import type { AnswerPolicy } from './discovery/components.ts'
 import { createDiscovery } from './discovery/create-discovery.ts'
+import { nodeContracts } from './ecc/node-contracts.ts'
 import { RookeryError } from './errors.ts'
 import { createEvidence } from './evidence/create-evidence.ts'
 import type { RecordEvidence } from './evidence/evidence.ts'
 import { refuseIfElsewhere } from './evidence/identity-elsewhere.ts'
 import { LocalStakeLedger, type StakeLedger } from './evidence/stake-ledger.ts'
+import { Access } from './grants/access.ts'
+import { Grants } from './grants/grants.ts'
+import { SendBuckets } from './grants/send-buckets.ts'
 import { createGroups } from './groups/create-groups.ts'
 import { ReadyRuns } from './groups/ready-runs.ts'
 import { homeOf, type LocalAgent } from './identity/agent.ts'
@@ -142,6 +146,10 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const replay = await ReplayCache.open(components)
   const bounds: QueueBounds = config.queue
   const successions = await Successions.open(components)
+  const grants = await Grants.open({ ...components, logger: logger.child('grants') })
+  closing.push('grants', 100, () => grants.stop())
+  const buckets = new SendBuckets({ ...base, grants }, () => ({ burst: config.grants.sendBurst, perMin: config.grants.sendPerMin }))
+  const access = new Access({ grants, buckets, agents, successions, logger: logger.child('grants') }, { peers: () => config.grants.peers })
   const outgoing = await OutgoingObjects.open(components)
   const homeOfHex = (hex: EidHex) => agents.homeOf(hex)
   const queue = await LevelAsleepQueue.open(
@@ -161,8 +169,9 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
           { ...components, clockGuard },
           { bounds: config.keeper, homeOf: rootOf, mayKeepFor: mayKeepFor(config.keeper.for, rootOf) }
         )
+  const contracts = nodeContracts({ ...base, config, agents })
   const { interruptMs, attemptsMax, retryFirstMs, retryLastMs } = config.tasks
-  const todos = await createTodos(components, { interruptMs, attemptsMax, retryFirstMs, retryLastMs })
+  const todos = await createTodos({ ...components, gate: contracts }, { interruptMs, attemptsMax, retryFirstMs, retryLastMs })
   closing.push('todos', 500, () => todos.stop())
   go()
 
@@ -284,7 +293,11 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     localPoints,
     evidence,
     successions,
+    grants,
+    buckets,
+    access,
     todos,
+    contracts,
     queue,
     clockGuard,
     replay,

@@ -20,8 +20,12 @@ import type { DiscoverQuery, Discovery } from './discovery/create-discovery.ts'
 import type { DiscoverOptions, FoundAnonymously } from './discovery/discover.ts'
 import { AgentWork } from './doors/agent-work.ts'
 import { nodeMcpActions } from './doors/node-mcp.ts'
+import { checkSideEffects } from './ecc/node-contracts.ts'
 import { RookeryError } from './errors.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
+import type { Access } from './grants/access.ts'
+import type { Grants } from './grants/grants.ts'
+import type { SendBuckets } from './grants/send-buckets.ts'
 import type { Groups } from './groups/groups.ts'
 import { homeOf, type LocalAgent } from './identity/agent.ts'
 import type { AgentAdd, Agents, ModeChange } from './identity/agents.ts'
@@ -45,7 +49,7 @@ import type { Registry } from './spaces/registry.ts'
 import type { Locators, PublishOptions, Spaces } from './spaces/spaces.ts'
 import type { StoreState } from './store/store.ts'
 import { AgentRunners, handlerModule, moduleOf } from './tasks/agent-runners.ts'
-import type { AgentHandler, HandlerSkill, SideEffects } from './tasks/handler.ts'
+import type { AgentHandler, HandlerModule, HandlerSkill, SideEffects } from './tasks/handler.ts'
 import type { LevelTodos } from './tasks/level-todos.ts'
 import type { Json, JsonObject } from './tasks/todo.ts'
 import { version } from './version.ts'
@@ -80,6 +84,12 @@ export class RookeryNode {
   readonly localPoints: LocalPoints | undefined
   /** verdicts on identities that contradicted themselves, and the blacklist (protocol/README.md §8) */
   readonly evidence: EvidenceService
+  /** vended endpoints of our agents (protocol/README.md §9, Grants) */
+  readonly grants: Grants
+  /** how fast tasks may be made with them */
+  readonly sendBuckets: SendBuckets
+  /** who may do what with our agents: the one check of every door */
+  readonly access: Access
   readonly todos: LevelTodos
   readonly queue: LevelAsleepQueue
   readonly logger: Logger
@@ -126,6 +136,9 @@ export class RookeryNode {
     this.points = parts.points
     this.localPoints = parts.localPoints
     this.evidence = parts.evidence
+    this.grants = parts.grants
+    this.sendBuckets = parts.buckets
+    this.access = parts.access
     this.todos = todos
     this.queue = queue
     this.logger = logger.child('node')
@@ -144,12 +157,14 @@ export class RookeryNode {
       isAudience: (agent, audience) => agents.ofAnyEid(audience)?.homeHex === homeOf(agent),
       approvalFor: (agent, _message, issuer) =>
         this.#sideEffects(agent) === 'consequential' ? (approvedBy(agent, issuer) ?? 'needed') : 'none',
+      maySend: (agent, principal) => parts.access.maySendStill(agent, principal),
       perSecMax: config.delivery.drainPerSec
     })
     this.attachments = new Attachments(parts, (home, now) => this.#attached(home, now))
     this.work = new AgentWork({ ...parts, attachments: this.attachments, reachability: (agent) => this.reachability(agent) })
     this.#local = new LocalA2a({
       todos,
+      access: parts.access,
       clock,
       reachability: (agent) => this.reachability(agent),
       card: (agent) => this.card(agent),
@@ -198,7 +213,7 @@ export class RookeryNode {
       this.#rotations.goOn(agent)
       try {
         const module = await handlerModule(agent.handler)
-        if (module !== undefined) await this.#runners.run(agent, module)
+        if (module !== undefined) await this.#run(agent, module)
       } catch (error) {
         this.logger.error({ agent: agent.name, err: error }, 'the handler of an agent cannot be loaded; its work waits')
         this.#handlerFaults.set(agent.eidHex, error instanceof RookeryError ? error : handlerFault(error))
@@ -273,7 +288,8 @@ export class RookeryNode {
       skills: this.#runners.skills(agent),
       version,
       rpcUrl: rpcUrlOf(this.#edge?.publicUrl ?? 'http://127.0.0.1', agent.did),
-      bounds: keepsMessages(agent.reachability) ? this.queueBounds : undefined
+      bounds: keepsMessages(agent.reachability) ? this.queueBounds : undefined,
+      extensions: this.#parts.contracts.extension(homeOf(agent))
     })
   }
 
@@ -299,7 +315,7 @@ export class RookeryNode {
   async addAgent(input: AgentAdd, options: PublishOptions = {}): Promise<HostedAgent> {
     const module = await handlerModule(input.handler ?? this.config.agents.handler)
     const agent = await this.agents.add(input)
-    if (module !== undefined) await this.#runners.run(agent, module)
+    if (module !== undefined) await this.#run(agent, module)
     this.#schedule.follow(agent)
     await this.#publishing.publish(agent, options)
     return agent
@@ -315,9 +331,15 @@ export class RookeryNode {
     options: { sideEffects?: SideEffects; skills?: HandlerSkill[] } = {}
   ): Promise<void> {
     const hosted = typeof agent === 'string' ? this.agents.get(agent) : agent
-    await this.#runners.run(hosted, moduleOf(handler, options))
+    await this.#run(hosted, moduleOf(handler, options))
     this.#handlerFaults.delete(hosted.eidHex)
     if (this.reachability(hosted).state === 'accepts') await this.#drainQuietly(hosted)
+  }
+
+  /** @throws RookeryError `CONTRACT_UNDERSTATES` */
+  async #run(agent: LocalAgent, module: HandlerModule): Promise<void> {
+    checkSideEffects(this.config, agent, module.sideEffects)
+    await this.#runners.run(agent, module)
   }
 
   /**
@@ -409,6 +431,11 @@ export class RookeryNode {
       value: id,
       remedy: 'list them with `rookery session list`'
     })
+  }
+
+  /** The EID that an agent was first known by here. */
+  rootOf(hex: EidHex): EidHex {
+    return this.#parts.successions.rootOf(hex)
   }
 
   /** The EID that an agent has now: of ours always, of others as far as a session showed it. */

@@ -53,7 +53,7 @@ export function receiptOf(
     startedAt: timestampText(run.startedAtMs),
     finishedAt: timestampText(run.startedAtMs + latencyMs),
     latencyMs,
-    networkMode: requirements?.networkMode ?? 'online',
+    networkMode: requirements === undefined ? (contract.network.modes[0] ?? 'online') : (requirements.networkMode ?? 'online'),
     sideEffects: { class: contract.sideEffects.class, replaySafe: replaySafety(contract, requirements ?? {}).replaySafe },
     verifierStatus: late ? 'failed' : worst(verification),
     verification
@@ -122,7 +122,8 @@ export function verifyExecution(
   const [said, wanted] = [receipt.value, requirements.value]
   if (said.contractDigest !== digestOf(contract.value, sha256)) return refused('CONTRACT_CHANGED', 'contractDigest')
   if (said.requirementsDigest !== digestOf(wanted, sha256)) return refused('REQUIREMENTS_CHANGED', 'requirementsDigest')
-  if (said.messageId !== input.messageId) return refused('OTHER_REQUEST', 'messageId')
+  // A request with a key may have been answered by what an earlier one of the same key made.
+  if (said.messageId !== input.messageId && wanted.idempotencyKey === undefined) return refused('OTHER_REQUEST', 'messageId')
   if (input.taskId !== undefined && said.taskId !== input.taskId) return refused('OTHER_REQUEST', 'taskId')
   if (said.resultDigest !== digestOfResult(input.result, sha256)) return refused('RESULT_CHANGED', 'resultDigest')
   const unmet = unmetBy(said, wanted, contract.value)

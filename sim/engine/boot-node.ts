@@ -44,6 +44,7 @@ export async function bootNode({ index, seed, bootstrap, signal, nodeSeed, clock
       registrarsMax: SIM_K,
       dht: { k: SIM_K, alpha: SIM_ALPHA, disjointPaths: 1 },
       http: { enabled: false },
+      grants: { peers: 'anyone' },
       logs: { level: 'silent' }
     },
     {

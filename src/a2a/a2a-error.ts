@@ -19,10 +19,12 @@ export const A2A_CODES = {
   PUSH_NOTIFICATION_NOT_SUPPORTED: -32003,
   UNSUPPORTED_OPERATION: -32004,
   CONTENT_TYPE_NOT_SUPPORTED: -32005,
+  INVALID_AGENT_RESPONSE: -32006,
   EXTENDED_AGENT_CARD_NOT_CONFIGURED: -32007,
   EXTENSION_SUPPORT_REQUIRED: -32008,
   VERSION_NOT_SUPPORTED: -32009,
   RATE_LIMITED: -31005,
+  SEND_RATE_LIMITED: -31005,
   PAYLOAD_TOO_LARGE: -31006,
   UNAUTHENTICATED: -31401,
   PERMISSION_DENIED: -31403,
@@ -39,6 +41,7 @@ const HTTP_STATUS: Partial<Record<A2aReason, number>> = {
   STORE_FAILED: 500,
   INTERNAL_ERROR: 500,
   RATE_LIMITED: 429,
+  SEND_RATE_LIMITED: 429,
   PAYLOAD_TOO_LARGE: 413,
   UNAUTHENTICATED: 401,
   PERMISSION_DENIED: 403,
@@ -58,8 +61,10 @@ const REST: Partial<Record<A2aReason, [status: number, name: string]>> = {
   INVALID_PARAMS: [400, 'INVALID_ARGUMENT'],
   CONTENT_TYPE_NOT_SUPPORTED: [400, 'INVALID_ARGUMENT'],
   INTERNAL_ERROR: [500, 'INTERNAL'],
+  INVALID_AGENT_RESPONSE: [500, 'INTERNAL'],
   STORE_FAILED: [500, 'INTERNAL'],
   RATE_LIMITED: [429, 'RESOURCE_EXHAUSTED'],
+  SEND_RATE_LIMITED: [429, 'RESOURCE_EXHAUSTED'],
   PAYLOAD_TOO_LARGE: [413, 'INVALID_ARGUMENT'],
   UNAUTHENTICATED: [401, 'UNAUTHENTICATED'],
   PERMISSION_DENIED: [403, 'PERMISSION_DENIED'],
@@ -70,6 +75,7 @@ const REST: Partial<Record<A2aReason, [status: number, name: string]>> = {
 const OURS: ReadonlySet<A2aReason> = new Set([
   'STORE_FAILED',
   'RATE_LIMITED',
+  'SEND_RATE_LIMITED',
   'PAYLOAD_TOO_LARGE',
   'UNAUTHENTICATED',
   'PERMISSION_DENIED',
@@ -192,6 +198,11 @@ export function invalidParams(field: string, description: string, metadata?: Rec
 /** The answer for a task that is not there and for one that is somebody else's: the same bytes but for the id that was asked (F022). */
 export function taskNotFound(): A2aError {
   return new A2aError('TASK_NOT_FOUND', 'no such task')
+}
+
+/** What the caller was let in by has ended meanwhile, or before. */
+export function grantEnded(): A2aError {
+  return new A2aError('UNAUTHENTICATED', 'the grant has ended', { metadata: { cause: 'GRANT_ENDED' } })
 }
 
 /** No agent of this node streams. */

@@ -25,10 +25,12 @@ export interface AgentCardInput {
   rpcUrl: string
   /** of its queue; undefined where nothing is kept for it */
   bounds: QueueBounds | undefined
+  /** entries of other parts of the node; default: none */
+  extensions?: readonly JsonObject[]
 }
 
 /** The agent's card in ProtoJSON, from the settings in effect (OD-30, TD-29). */
-export function agentCard({ agent, skills, version, rpcUrl, bounds }: AgentCardInput): JsonObject {
+export function agentCard({ agent, skills, version, rpcUrl, bounds, extensions = [] }: AgentCardInput): JsonObject {
   return {
     name: agent.name,
     description: agent.description === '' ? `The agent ${agent.name}` : agent.description,
@@ -41,7 +43,7 @@ export function agentCard({ agent, skills, version, rpcUrl, bounds }: AgentCardI
       streaming: false,
       pushNotifications: false,
       extendedAgentCard: true,
-      extensions: [...offlineDelivery(agent, bounds), reachability(agent.reachability, bounds)]
+      extensions: [...offlineDelivery(agent, bounds), reachability(agent.reachability, bounds), ...extensions]
     },
     securitySchemes: {
       bearer: { httpAuthSecurityScheme: { scheme: 'Bearer', description: 'The token of a local agent of the node that serves this card' } }
@@ -84,8 +86,11 @@ function reachability({ mode, window, untilMs }: AgentReachability, bounds: Queu
   }
 }
 
-/** A card with the URL that callers of this node use for its agent; the PSS interface stays as it is. */
-export function withRpcUrl(card: JsonObject, rpcUrl: string): JsonObject {
+/**
+ * A card with the URL that callers of this node use for its agent; the PSS interface stays as it is. Its signatures are about the card as it was, so they go: this
+ * node has checked them.
+ */
+export function withRpcUrl({ signatures: _, ...card }: JsonObject, rpcUrl: string): JsonObject {
   const interfaces = Array.isArray(card.supportedInterfaces) ? card.supportedInterfaces : []
   const others = interfaces.filter((one) => isObject(one) && one.protocolBinding === PSS_BINDING_URI)
   return { ...card, supportedInterfaces: [{ url: rpcUrl, protocolBinding: 'JSONRPC', protocolVersion: A2A_VERSION }, ...others] }

@@ -1,15 +1,15 @@
 import { equalsConstantTime, utf8 } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
-import { homeOf, type LocalAgent } from '../identity/agent.ts'
-import type { Principal } from '../tasks/todo.ts'
+import { ownerPrincipal, type VerifiedPrincipal } from '../grants/principal.ts'
+import type { LocalAgent } from '../identity/agent.ts'
 import { A2aError } from './a2a-error.ts'
 
-/** Whose token this is, or undefined. */
-export type Authenticate = (token: string) => LocalAgent | undefined
+/** Whose credential this is, or undefined. */
+export type Authenticate = (token: string) => VerifiedPrincipal | undefined
 
 const TOKEN_CHARS_MAX = 512
 
-/** Compares digests of every token in time that does not depend on which one fits. */
+/** Of tokens of local agents alone. Compares digests of every token in time that does not depend on which one fits. */
 export function bearerAuthenticator({
   tokens,
   crypto
@@ -21,31 +21,28 @@ export function bearerAuthenticator({
     const asked = crypto.sha256(utf8(token))
     let found: LocalAgent | undefined
     for (const one of tokens()) if (equalsConstantTime(asked, crypto.sha256(utf8(one.token)))) found = one.agent
-    return found
+    return found === undefined ? undefined : ownerPrincipal(found)
   }
 }
 
 /** @throws A2aError `UNAUTHENTICATED` */
-export function checkBearer(header: string | undefined, authenticate: Authenticate): LocalAgent {
+export function checkBearer(header: string | undefined, authenticate: Authenticate): VerifiedPrincipal {
   const token = /^Bearer +([^\s]+)$/i.exec(header ?? '')?.[1]
-  const agent = token === undefined || token.length > TOKEN_CHARS_MAX ? undefined : authenticate(token)
-  if (agent === undefined) {
-    throw new A2aError('UNAUTHENTICATED', 'send Authorization: Bearer with the token of an agent of this node')
+  const principal = token === undefined || token.length > TOKEN_CHARS_MAX ? undefined : authenticate(token)
+  if (principal === undefined) {
+    throw new A2aError(
+      'UNAUTHENTICATED',
+      'send Authorization: Bearer with the credential of a grant in force, or the token of an agent of this node'
+    )
   }
-  return agent
+  return principal
 }
 
 /** Whether a header shows the token of an agent of this node. */
 export function isBearer(header: string | undefined, authenticate: Authenticate): boolean {
   try {
-    checkBearer(header, authenticate)
-    return true
+    return checkBearer(header, authenticate).kind === 'owner'
   } catch {
     return false
   }
-}
-
-/** Named after the EID that it was first known by: what it owns stays its own when it rotates. */
-export function principalOf(agent: Pick<LocalAgent, 'eidHex' | 'homeHex'>): Principal {
-  return { id: `eid:${homeOf(agent)}`, eid: agent.eidHex }
 }

@@ -1,4 +1,3 @@
-import { toHex, utf8 } from '../../protocol/bytes.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 import { A2aError } from './a2a-error.ts'
 import { CARD_MAX_AGE_SEC, cardText, rpcUrlOf, withRpcUrl } from './agent-card.ts'
@@ -6,23 +5,29 @@ import { isBearer } from './bearer.ts'
 import type { EdgeHost } from './edge-host.ts'
 import type { Route } from './edge-routes.ts'
 import type { Exchange } from './http-exchange.ts'
+import { etagOf, SignedCards } from './signed-cards.ts'
 
 /** Agent cards, for anyone: of our agents, and of others through their nodes. */
 export function cardRoutes(host: EdgeHost): Route[] {
-  return [{ method: 'GET', path: '/.well-known/agent-card.json', handle: (exchange) => sendCard(host, exchange) }]
+  const signed = new SignedCards(host.components.crypto)
+  return [{ method: 'GET', path: '/.well-known/agent-card.json', handle: (exchange) => sendCard(host, signed, exchange) }]
 }
 
-async function sendCard(host: EdgeHost, exchange: Exchange): Promise<void> {
-  const { local, crypto } = host.components
+async function sendCard(host: EdgeHost, signed: SignedCards, exchange: Exchange): Promise<void> {
+  const { local } = host.components
   const target = host.targetOf(exchange)
   const agent = host.agentAt(target)
-  const text = cardText(agent !== undefined ? local.card(agent) : await foreignCard(host, exchange))
-  const etag = `"${toHex(crypto.sha256(utf8(text))).slice(0, 32)}"`
+  const { text, etag } = agent === undefined ? await foreignText(host, exchange) : signed.of(agent, local.card(agent))
   exchange.setHeader('ETag', etag)
   exchange.setHeader('Cache-Control', `max-age=${CARD_MAX_AGE_SEC}`)
   const known = (exchange.header('if-none-match') ?? '').split(',').map((one) => one.trim().replace(/^W\//, ''))
   if (known.includes(etag) || known.includes('*')) exchange.res.writeHead(304).end()
   else exchange.sendText(200, text)
+}
+
+async function foreignText(host: EdgeHost, exchange: Exchange): Promise<{ text: string; etag: string }> {
+  const text = cardText(await foreignCard(host, exchange))
+  return { text, etag: etagOf(host.components.crypto, text) }
 }
 
 async function foreignCard(host: EdgeHost, exchange: Exchange): Promise<JsonObject> {

@@ -19,7 +19,7 @@ import type { Session } from '../sessions/session.ts'
 import type { Locators, LocatorView } from '../spaces/spaces.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 import { isObject } from './json-rpc.ts'
-import { sealSend } from './keep-asleep.ts'
+import { extensionsOf, sealSend } from './keep-asleep.ts'
 import type { SendOutcome } from './send-message.ts'
 
 /** No later attempt makes these good. */
@@ -141,7 +141,14 @@ export class OutboxDelivery {
     const { locators, outgoing, clock } = this.#c
     const locator = known ?? (await locators.resolve(to))
     const ttlMs = Math.max(1, entry.expiresAtMs - clock.nowMs())
-    return await sealSend(outgoing, { from, to, mailboxKey: locator.mailboxKey, params: { message }, ttlMs })
+    return await sealSend(outgoing, {
+      from,
+      to,
+      mailboxKey: locator.mailboxKey,
+      params: { message },
+      extensions: extensionsOf(message),
+      ttlMs
+    })
   }
 
   async #keepers(entry: OutboxEntry, input: { from: LocalAgent; to: Eid; message: JsonObject }, signal: AbortSignal): Promise<Attempted> {

@@ -1,8 +1,9 @@
-import { type Eid, eidFromDid, eidHex } from '../../protocol/identity/eid.ts'
-import type { LocalAgent } from '../identity/agent.ts'
+import { type Eid, type EidHex, eidFromDid, eidHex } from '../../protocol/identity/eid.ts'
+import type { VerifiedPrincipal } from '../grants/principal.ts'
+import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import { A2aError, toA2aError } from './a2a-error.ts'
 import { checkBearer } from './bearer.ts'
-import type { A2aEdgeComponents, A2aEdgeSettings } from './edge.ts'
+import type { A2aEdgeComponents, A2aEdgeSettings, RemoteAgents } from './edge.ts'
 import type { Exchange } from './http-exchange.ts'
 
 /** What the edge lends its doors: who a path names, who asks, and how much may be at work. */
@@ -69,14 +70,34 @@ export class EdgeHost {
     }
   }
 
-  /** Whose token the request shows. The body of a stranger is not read. @throws A2aError `UNAUTHENTICATED` */
-  authenticated(exchange: Exchange): LocalAgent {
+  /**
+   * Whose credential the request shows. The body of a stranger, and of who holds a grant for another agent than the path names, is not read.
+   * @throws A2aError `UNAUTHENTICATED`, `PERMISSION_DENIED`
+   */
+  authenticated(exchange: Exchange): VerifiedPrincipal {
     try {
-      return checkBearer(exchange.header('authorization'), this.components.authenticate)
+      const principal = checkBearer(exchange.header('authorization'), this.components.authenticate)
+      if (principal.grant !== undefined && !this.#isHomeOf(exchange, principal.grant.agent)) throw otherAgent()
+      return principal
     } catch (err) {
       exchange.setHeader('Connection', 'close')
       throw err
     }
+  }
+
+  #isHomeOf(exchange: Exchange, home: EidHex): boolean {
+    const { agents } = this.components
+    const name = eidHex(this.targetOf(exchange))
+    const agent = agents.get(name) ?? agents.formerly?.(name)
+    return agent !== undefined && homeOf(agent) === home
+  }
+
+  /** What a call to an agent of another node goes out by: in the name of one of our agents alone. @throws A2aError `AGENT_UNKNOWN`, `PERMISSION_DENIED` */
+  remoteFor({ owner }: VerifiedPrincipal): { remote: RemoteAgents; from: LocalAgent } {
+    const { remote } = this.components
+    if (owner === undefined) throw otherAgent()
+    if (remote === undefined) throw new A2aError('AGENT_UNKNOWN', 'no such agent on this node')
+    return { remote, from: owner }
   }
 
   /** @throws A2aError `RATE_LIMITED`; or what `work` throws */
@@ -102,4 +123,8 @@ export class EdgeHost {
     }
     return error
   }
+}
+
+function otherAgent(): A2aError {
+  return new A2aError('PERMISSION_DENIED', 'the grant is for another agent', { metadata: { cause: 'GRANT_SCOPE' } })
 }

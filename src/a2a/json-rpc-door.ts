@@ -1,5 +1,6 @@
 import { OFFLINE_DELIVERY_EXTENSION_URI, type Refusal, refusalFormOf, refusalResponse } from '../../protocol/delivery/refusals.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
+import type { VerifiedPrincipal } from '../grants/principal.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError } from './a2a-error.ts'
@@ -40,11 +41,11 @@ class JsonRpcDoor {
     const host = this.#host
     let id: JsonRpcId = null
     try {
-      const from = host.authenticated(exchange)
+      const principal = host.authenticated(exchange)
       checkContentType(exchange, ['application/json'])
       const bytes = await readBody(exchange, host.settings.bodyBytesMax)
       await host.atWork(async () => {
-        await this.#answer(exchange, { from, bytes }, (known) => {
+        await this.#answer(exchange, { principal, bytes }, (known) => {
           id = known
         })
       })
@@ -57,7 +58,7 @@ class JsonRpcDoor {
 
   async #answer(
     exchange: Exchange,
-    { from, bytes }: { from: LocalAgent; bytes: Uint8Array },
+    { principal, bytes }: { principal: VerifiedPrincipal; bytes: Uint8Array },
     named: (id: JsonRpcId) => void
   ): Promise<void> {
     const host = this.#host
@@ -82,17 +83,18 @@ class JsonRpcDoor {
       checkParams(method, asked.params)
       checkTenant(asked.params)
       const call = { method, params: asked.params, parameters }
-      const result = agent !== undefined ? await this.#local(agent, from, call, exchange) : await this.#remote(target, from, call, exchange)
+      const result =
+        agent !== undefined ? await this.#local(agent, principal, call, exchange) : await this.#remote(target, principal, call, exchange)
       exchange.sendJson(200, { jsonrpc: '2.0', id, result })
     } catch (err) {
-      const kept = sends ? await this.#keepOpaque(err, { agent, from, bytes }, exchange) : undefined
+      const kept = sends ? await this.#keepOpaque(err, { agent, principal, bytes }, exchange) : undefined
       if (kept !== undefined) this.#refuse(exchange, kept, id)
       else if (err instanceof DeliveryRefused) this.#refuse(exchange, err.refusal, id)
       else throw err
     }
   }
 
-  async #local(agent: LocalAgent, from: LocalAgent, call: Call, exchange: Exchange): Promise<Json> {
+  async #local(agent: LocalAgent, principal: VerifiedPrincipal, call: Call, exchange: Exchange): Promise<Json> {
     const { local } = this.#host.components
     const { method, params, parameters } = call
     const admitted = () => {
@@ -102,19 +104,18 @@ class JsonRpcDoor {
         exchange.setHeader('A2A-Extensions', OFFLINE_DELIVERY_EXTENSION_URI)
       }
     }
-    return await callLocalAgent(this.#host.components, { from, to: agent, method, params, door: 'a2a-http', admitted }, exchange.gone)
+    return await callLocalAgent(this.#host.components, { principal, to: agent, method, params, door: 'a2a-http', admitted }, exchange.gone)
   }
 
-  async #remote(to: Eid, from: LocalAgent, call: Call, exchange: Exchange): Promise<Json> {
-    const { remote } = this.#host.components
-    if (remote === undefined) throw new A2aError('AGENT_UNKNOWN', 'no such agent on this node')
+  async #remote(to: Eid, principal: VerifiedPrincipal, call: Call, exchange: Exchange): Promise<Json> {
+    const { remote, from } = this.#host.remoteFor(principal)
     return await remote.call(from, to, call, { signal: exchange.gone })
   }
 
   /** What a caller that names no version posts to a sleeping agent is kept as it came where it cannot be read (od-010 and on of the draft's author). */
   async #keepOpaque(
     err: unknown,
-    { agent, from, bytes }: { agent: LocalAgent | undefined; from: LocalAgent; bytes: Uint8Array },
+    { agent, principal, bytes }: { agent: LocalAgent | undefined; principal: VerifiedPrincipal; bytes: Uint8Array },
     exchange: Exchange
   ): Promise<Refusal | undefined> {
     const { keepOpaque, local } = this.#host.components
@@ -122,7 +123,8 @@ class JsonRpcDoor {
     if (exchange.header('a2a-version') !== undefined || bytes.length === 0) return undefined
     const reachability = local.reachability(agent)
     if (reachability.state !== 'asleep' || !reachability.queues) return undefined
-    return await keepOpaque({ from, to: agent, body: bytes, retryAfterSec: reachability.retryAfterSec })
+    local.authorize(agent, { principal, method: 'SendMessage', params: {} })
+    return await keepOpaque({ principal, to: agent, body: bytes, retryAfterSec: reachability.retryAfterSec })
   }
 
   #refuse(exchange: Exchange, refusal: Refusal, id: JsonRpcId): void {

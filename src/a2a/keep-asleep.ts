@@ -3,22 +3,27 @@ import { canonicalJson } from '../../protocol/canonical-json.ts'
 import { PURPOSE_A2A_MESSAGE } from '../../protocol/delivery/object.ts'
 import { keepsMessages } from '../../protocol/delivery/reachability.ts'
 import type { Refusal } from '../../protocol/delivery/refusals.ts'
+import { sealedParameters } from '../../protocol/delivery/sealed-request.ts'
+import { contractUriIn } from '../../protocol/ecc/uris.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
 import type { AsleepQueue } from '../delivery/asleep-queue.ts'
 import type { OutgoingObjects } from '../delivery/outgoing.ts'
 import { refusalOfAnswer } from '../delivery/queue-refusal.ts'
 import { RookeryError } from '../errors.ts'
-import { homeOf, type LocalAgent } from '../identity/agent.ts'
+import type { VerifiedPrincipal } from '../grants/principal.ts'
+import type { LocalAgent } from '../identity/agent.ts'
 import type { Random } from '../platform/random.ts'
 import { ENVELOPE_DEPTH_MAX } from '../tasks/message.ts'
-import type { JsonObject } from '../tasks/todo.ts'
+import type { Json, JsonObject } from '../tasks/todo.ts'
 
 const OPAQUE_ID_BYTES = 16
 
 export type KeepAsleep = (input: {
-  from: LocalAgent
+  principal: VerifiedPrincipal
   to: LocalAgent
   params: JsonObject
+  /** URIs that the caller activates */
+  extensions?: readonly string[] | undefined
   retryAfterSec: number | undefined
 }) => Promise<Refusal>
 
@@ -33,29 +38,57 @@ export async function sealSend(outgoing: Pick<OutgoingObjects, 'seal'>, input: S
 
 interface SendToSeal {
   from: LocalAgent
+  /** what the object is named by; default: the message's own id */
+  messageId?: string
   to: Eid
   mailboxKey: Uint8Array
   params: JsonObject
+  /** URIs that the caller activates; those that the work itself depends on go along */
+  extensions?: readonly string[] | undefined
   /** default: as long as an object may live */
   ttlMs?: number
 }
 
-function sealingOf({ from, to, mailboxKey, params, ttlMs }: SendToSeal): Parameters<OutgoingObjects['seal']>[0] {
+function sealingOf({
+  from,
+  messageId,
+  to,
+  mailboxKey,
+  params,
+  extensions = [],
+  ttlMs
+}: SendToSeal): Parameters<OutgoingObjects['seal']>[0] {
   const { configuration: _, ...carried } = params
+  const activated = contractUriIn(extensions)
   return {
     from,
     audience: to,
     mailboxKey,
-    messageId: (params.message as JsonObject).messageId as string,
+    messageId: messageId ?? messageIdOf(params),
     purpose: PURPOSE_A2A_MESSAGE,
-    plaintext: utf8(canonicalJson({ method: 'SendMessage', params: carried }, ENVELOPE_DEPTH_MAX)),
+    plaintext: utf8(
+      canonicalJson(
+        { method: 'SendMessage', params: carried, ...sealedParameters(activated === undefined ? [] : [activated]) },
+        ENVELOPE_DEPTH_MAX
+      )
+    ),
     ...(ttlMs === undefined ? {} : { ttlMs })
   }
 }
 
+/** What a message of ours says it uses is what we activate with it. */
+export function extensionsOf(message: Json | undefined): string[] {
+  const extensions = typeof message === 'object' && message !== null && !Array.isArray(message) ? message.extensions : undefined
+  return Array.isArray(extensions) ? extensions.filter((uri): uri is string => typeof uri === 'string') : []
+}
+
+function messageIdOf(params: JsonObject): string {
+  return (params.message as JsonObject).messageId as string
+}
+
 /** Keeps a request body that is no message of A2A, for a processor that may come to understand it (OD-23, OD-38). */
 export type KeepOpaque = (input: {
-  from: LocalAgent
+  principal: VerifiedPrincipal
   to: LocalAgent
   body: Uint8Array
   retryAfterSec: number | undefined
@@ -66,12 +99,11 @@ export type KeepOpaque = (input: {
  * name by which a repetition could be told.
  */
 export function createKeepOpaque({ queue, random }: { queue: Pick<AsleepQueue, 'enqueue'>; random: Random }): KeepOpaque {
-  return async ({ from, to, body, retryAfterSec }) => {
+  return async ({ principal, to, body, retryAfterSec }) => {
     if (!keepsMessages(to.reachability)) return { reason: 'asleep', queued: false, retryAfterSec }
     try {
       const opaqueId = toHex(random.bytes(OPAQUE_ID_BYTES))
-      const principal = `eid:${homeOf(from)}`
-      const answer = await queue.enqueue({ audience: to.eidHex, principal, object: body, kind: 'opaque', opaqueId })
+      const answer = await queue.enqueue({ audience: to.eidHex, principal: principal.id, object: body, kind: 'opaque', opaqueId })
       return answer.status === 'queued' ? { reason: 'asleep', queued: true, retryAfterSec } : refusalOfAnswer(answer)
     } catch (err) {
       if (err instanceof RookeryError && err.kind === 'storage') return { reason: 'store-failed' }
@@ -80,7 +112,11 @@ export function createKeepOpaque({ queue, random }: { queue: Pick<AsleepQueue, '
   }
 }
 
-/** Seals for a sleeping agent of this node and puts the object into its queue, where it keeps one; `queued: true` only after the synced write (OD-14, OD-22). */
+/**
+ * Seals for a sleeping agent of this node and puts the object into its queue, where it keeps one; `queued: true` only after the synced write (OD-14, OD-22).
+ * One of our agents signs as itself. For the holder of a grant the sleeping agent signs to itself, since that holder has no key here, and the principal that is
+ * stored with the record tells who it was; its message ids are its own.
+ */
 export function createKeepAsleep({
   outgoing,
   queue
@@ -88,14 +124,19 @@ export function createKeepAsleep({
   outgoing: Pick<OutgoingObjects, 'sealInto'>
   queue: Pick<AsleepQueue, 'enqueue'>
 }): KeepAsleep {
-  return async ({ from, to, params, retryAfterSec }) => {
+  return async ({ principal, to, params, extensions, retryAfterSec }) => {
     if (!keepsMessages(to.reachability)) return { reason: 'asleep', queued: false, retryAfterSec }
     try {
       const { mailboxKey } = to
-      const answer = await outgoing.sealInto(sealingOf({ from, to: to.eid, mailboxKey, params }), async ({ object }, alongside) => {
-        const value = await queue.enqueue({ audience: to.eidHex, principal: `eid:${homeOf(from)}`, object, alongside })
-        return { value, kept: value.status === 'queued' && !value.again }
-      })
+      const signed =
+        principal.owner === undefined ? { from: to, messageId: `${principal.id} ${messageIdOf(params)}` } : { from: principal.owner }
+      const answer = await outgoing.sealInto(
+        sealingOf({ ...signed, to: to.eid, mailboxKey, params, extensions }),
+        async ({ object }, alongside) => {
+          const value = await queue.enqueue({ audience: to.eidHex, principal: principal.id, object, alongside })
+          return { value, kept: value.status === 'queued' && !value.again }
+        }
+      )
       return answer.status === 'queued' ? { reason: 'asleep', queued: true, retryAfterSec } : refusalOfAnswer(answer)
     } catch (err) {
       if (err instanceof RookeryError && err.kind === 'storage') return { reason: 'store-failed' }

@@ -1,10 +1,12 @@
 import type { A2ARequestHandler } from '@a2a-js/sdk/server'
 import type { Reachability } from '../../protocol/delivery/reachability.ts'
 import type { Refusal } from '../../protocol/delivery/refusals.ts'
+import { type Access, makesTask, verbsOf } from '../grants/access.ts'
+import type { VerifiedPrincipal } from '../grants/principal.ts'
 import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import { stateClass } from '../tasks/states.ts'
-import type { JsonObject, Principal, Todo, Todos } from '../tasks/todo.ts'
+import type { JsonObject, Todo, Todos } from '../tasks/todo.ts'
 import { noStreams } from './a2a-error.ts'
 import { cardFromJson } from './agent-card.ts'
 import type { A2aMethod } from './params.ts'
@@ -23,6 +25,8 @@ export class DeliveryRefused extends Error {
 
 export interface LocalA2aOptions {
   todos: Todos
+  /** who may do what; the one check for all bindings (TD-35) */
+  access: Pick<Access, 'authorize' | 'takeToken'>
   clock: Clock
   /** what the agent's mode says now */
   reachability: (agent: LocalAgent) => Reachability
@@ -30,6 +34,15 @@ export interface LocalA2aOptions {
   card: (agent: LocalAgent) => JsonObject
   blockingWaitMs?: number
 }
+
+/** How a call that was let in goes on. */
+export interface Admitted {
+  wait: 'settled' | 'now'
+  /** gives back what the message cost: it made nothing */
+  repeated: () => void
+}
+
+const SETTLED: Admitted = { wait: 'settled', repeated: () => {} }
 
 /** Both names of a send, and streaming sends (G-17); everything else is answered while asleep. */
 export function isSend(method: string): boolean {
@@ -57,26 +70,47 @@ export class LocalA2a {
     return this.#options.reachability(agent)
   }
 
+  /** @throws A2aError `UNAUTHENTICATED`, `PERMISSION_DENIED` */
+  authorize(
+    agent: LocalAgent,
+    { principal, method, params }: { principal: VerifiedPrincipal; method: A2aMethod; params: JsonObject }
+  ): void {
+    for (const verb of verbsOf(method, params)) this.#options.access.authorize(principal, { agent: homeOf(agent), verb })
+  }
+
   /**
-   * Whether a checked call may be handled now. A message that came before is answered with its task even while the agent sleeps.
+   * Whether a checked call may be handled, and how (G-61): grant, dedup, bucket, reachability. A message that came before is answered with its task even while the agent sleeps.
    * @param keep - stores the message for later and says how that went; called only where the mode queues
-   * @returns `settled` when a send may wait for its end, `now` when the answer shows the task as it is
-   * @throws DeliveryRefused; A2aError `UNSUPPORTED_OPERATION` (streams); RookeryError `MESSAGE_ID_REUSED`
+   * @returns `settled` when a send may wait for its end, `now` when the answer shows the task as it is; `repeated` is to be called where the message turns
+   *   out to have come before
+   * @throws DeliveryRefused; A2aError `UNAUTHENTICATED`, `PERMISSION_DENIED`, `SEND_RATE_LIMITED`, `UNSUPPORTED_OPERATION` (streams); RookeryError
+   *   `MESSAGE_ID_REUSED`
    */
   async admit(
     agent: LocalAgent,
-    call: { principal: Principal; method: A2aMethod; params: JsonObject },
+    call: { principal: VerifiedPrincipal; method: A2aMethod; params: JsonObject },
     keep: (asleep: Reachability & { state: 'asleep' }) => Promise<Refusal>
-  ): Promise<'settled' | 'now'> {
-    if (call.method === 'SubscribeToTask') throw noStreams()
-    if (!isSend(call.method)) return 'settled'
+  ): Promise<Admitted> {
+    const { access, todos } = this.#options
+    const { principal, method, params } = call
+    this.authorize(agent, call)
+    if (method === 'SubscribeToTask') throw noStreams()
+    if (!isSend(method)) return SETTLED
     const reachability = this.#options.reachability(agent)
-    if (reachability.state === 'accepts') {
-      if (call.method === 'SendStreamingMessage') throw noStreams()
-      return 'settled'
+    if (reachability.state === 'accepts' && method === 'SendStreamingMessage') throw noStreams()
+    const message = params.message as JsonObject
+    const isKnown = async () => (await todos.ofMessage({ agent: homeOf(agent), caller: principal, message })) !== undefined
+    if (reachability.state === 'asleep' && (await isKnown())) return { wait: 'now', repeated: () => {} }
+    let repeated = () => {}
+    if (makesTask(method, params)) {
+      try {
+        repeated = access.takeToken(principal)
+      } catch (error) {
+        if (reachability.state === 'accepts' && (await isKnown())) return SETTLED
+        throw error
+      }
     }
-    const message = call.params.message as JsonObject
-    if ((await this.#options.todos.ofMessage({ agent: homeOf(agent), caller: call.principal, message })) !== undefined) return 'now'
+    if (reachability.state === 'accepts') return { wait: 'settled', repeated }
     if (reachability.queues) throw new DeliveryRefused(await keep(reachability))
     throw new DeliveryRefused({ reason: 'asleep', queued: false, retryAfterSec: reachability.retryAfterSec })
   }

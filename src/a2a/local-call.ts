@@ -1,8 +1,8 @@
 import { JsonRpcTransportHandler, ServerCallContext } from '@a2a-js/sdk/server'
+import type { VerifiedPrincipal } from '../grants/principal.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
 import { A2aError } from './a2a-error.ts'
-import { principalOf } from './bearer.ts'
 import type { KeepAsleep } from './keep-asleep.ts'
 import type { LocalA2a } from './local-a2a.ts'
 import type { A2aMethod } from './params.ts'
@@ -10,7 +10,7 @@ import { Caller } from './request-handler.ts'
 import { A2A_VERSION } from './service-parameters.ts'
 
 /**
- * One checked call of one of our agents to another: handled, kept while that one sleeps, or refused. What every door of this node without a
+ * One checked call of a verified principal to one of our agents: handled, kept while that one sleeps, or refused. What every door of this node without a
  * carrier of its own goes through.
  * @returns the result in ProtoJSON
  * @throws DeliveryRefused, A2aError; or the signal's reason
@@ -18,7 +18,7 @@ import { A2A_VERSION } from './service-parameters.ts'
 export async function callLocalAgent(
   { local, keep }: { local: LocalA2a; keep: KeepAsleep },
   call: {
-    from: LocalAgent
+    principal: VerifiedPrincipal
     to: LocalAgent
     method: A2aMethod
     params: JsonObject
@@ -28,11 +28,12 @@ export async function callLocalAgent(
   },
   signal: AbortSignal
 ): Promise<Json> {
-  const { from, to, method, params, door } = call
-  const principal = principalOf(from)
-  const wait = await local.admit(to, { principal, method, params }, ({ retryAfterSec }) => keep({ from, to, params, retryAfterSec }))
+  const { principal, to, method, params, door } = call
+  const admitted = await local.admit(to, { principal, method, params }, ({ retryAfterSec }) =>
+    keep({ principal, to, params, retryAfterSec })
+  )
   call.admitted?.()
-  const caller = new Caller({ principal, door, params, wait, signal })
+  const caller = new Caller({ principal, door, params, signal, ...admitted })
   const handler = new JsonRpcTransportHandler(local.handler(to))
   const context = new ServerCallContext({ user: caller, requestedVersion: A2A_VERSION })
   const response = (await handler.handle({ jsonrpc: '2.0', id: 1, method, params }, context)) as unknown as JsonObject

@@ -4,13 +4,14 @@ import { refusalRpcError } from '../../protocol/delivery/refusals.ts'
 import type { ProtocolError } from '../../protocol/errors.ts'
 import { type EidHex, eidHex } from '../../protocol/identity/eid.ts'
 import { RookeryError } from '../errors.ts'
+import type { VerifiedPrincipal } from '../grants/principal.ts'
+import { homeOf } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Inbound, Session } from '../sessions/session.ts'
 import type { WriteOp } from '../store/store.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError, fromRemoteError, toA2aError } from './a2a-error.ts'
-import { principalOf } from './bearer.ts'
 import { checkEnvelope, errorResponse, idOf, isObject, type JsonRpcId, type JsonRpcResponse, parseJson } from './json-rpc.ts'
 import { DeliveryRefused, type LocalA2a } from './local-a2a.ts'
 import { createsTask, OpenTasks } from './open-tasks.ts'
@@ -55,6 +56,9 @@ export class RemoteRefusal extends Error {
   }
 }
 
+/** Who the peer of a session is to an agent of ours: asked at every request, so that a grant counts, or ends, from the next one on. */
+export type PeerPrincipal = (agent: EidHex, remote: EidHex) => VerifiedPrincipal
+
 const channels = new WeakMap<Session, A2aChannel>()
 
 /** The one A2A channel of a session, for both directions. */
@@ -68,11 +72,8 @@ export function a2aChannelOf(session: Session, components: { clock: Clock; logge
 }
 
 /** Answers the peer's requests for the session's local agent. Call it for every session before its first item. */
-export function serveA2a(
-  session: Session,
-  components: { local: LocalA2a; clock: Clock; logger: Logger; rootOf?: (eidHex: EidHex) => EidHex }
-): void {
-  a2aChannelOf(session, components).serve(components.local, components.rootOf)
+export function serveA2a(session: Session, components: { local: LocalA2a; clock: Clock; logger: Logger; principal: PeerPrincipal }): void {
+  a2aChannelOf(session, components).serve(components.local, components.principal)
 }
 
 /** A2A 1.0 JSON-RPC over channel 1 (protocol/README.md §9): one JSON text a transaction, ids unique in each direction. */
@@ -92,7 +93,7 @@ export class A2aChannel {
   /** our requests that may make a task and have no answer; as many as the contract allows tasks at once */
   readonly #creating = new Set<JsonRpcId>()
   #local: LocalA2a | undefined
-  #rootOf: (eidHex: EidHex) => EidHex = (name) => name
+  #principal: PeerPrincipal | undefined
   #nextId = 1
   #serving = 0
   /** items that were no JSON-RPC of ours, or answers nobody waits for */
@@ -114,10 +115,9 @@ export class A2aChannel {
     })
   }
 
-  /** @param rootOf - the EID that a caller was first known by here; absent: the one it has */
-  serve(local: LocalA2a, rootOf?: (eidHex: EidHex) => EidHex): void {
+  serve(local: LocalA2a, principal: PeerPrincipal): void {
     this.#local = local
-    if (rootOf !== undefined) this.#rootOf = rootOf
+    this.#principal = principal
     for (const id of this.#openHere?.ids ?? []) this.#follow(id)
   }
 
@@ -231,16 +231,17 @@ export class A2aChannel {
       const method = checkMethod(request.method)
       checkParams(method, request.params)
       checkTenant(request.params)
-      if (this.#local === undefined) throw new A2aError('UNSUPPORTED_OPERATION', 'this session serves no A2A')
+      if (this.#local === undefined || this.#principal === undefined)
+        throw new A2aError('UNSUPPORTED_OPERATION', 'this session serves no A2A')
       const agent = this.#session.local
-      const principal = principalOf(remoteOf(this.#session, this.#rootOf))
-      const wait = await this.#local.admit(agent, { principal, method, params: request.params }, async ({ retryAfterSec }) => ({
+      const principal = this.#principal(homeOf(agent), eidHex(this.#session.remote))
+      const admitted = await this.#local.admit(agent, { principal, method, params: request.params }, async ({ retryAfterSec }) => ({
         reason: 'asleep',
         queued: false,
         deposits: true,
         retryAfterSec
       }))
-      const caller = new Caller({ principal, door: 'a2a-pss', params: request.params, wait, signal: this.#ended.signal, ...durably })
+      const caller = new Caller({ principal, door: 'a2a-pss', params: request.params, signal: this.#ended.signal, ...admitted, ...durably })
       if (createsTask(method, request.params) && this.#openHere !== undefined) {
         const breach = this.#openHere.begin()
         if (breach !== undefined) {
@@ -331,11 +332,6 @@ function overContract(breach: ProtocolError | RookeryError): A2aError {
   const { field } = breach
   const reason = field === 'sfc.scopes' ? 'UNSUPPORTED_OPERATION' : field === 'sfc.payloadBytesMax' ? 'PAYLOAD_TOO_LARGE' : 'RATE_LIMITED'
   return new A2aError(reason, breach.message, { metadata: { cause: 'CONTRACT_LIMIT', field: breach.field ?? '' } })
-}
-
-function remoteOf({ remote }: Session, rootOf: (eidHex: EidHex) => EidHex): { eidHex: EidHex; homeHex: EidHex } {
-  const name = eidHex(remote)
-  return { eidHex: name, homeHex: rootOf(name) }
 }
 
 /** The session ended first. */

@@ -10,21 +10,22 @@ import type {
   Task
 } from '@a2a-js/sdk'
 import type { A2ARequestHandler, ServerCallContext, User } from '@a2a-js/sdk/server'
+import type { VerifiedPrincipal } from '../grants/principal.ts'
 import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { WriteOp } from '../store/store.ts'
 import { stateClass } from '../tasks/states.ts'
-import type { JsonObject, Principal, Todo, TodoPage, Todos } from '../tasks/todo.ts'
-import { A2aError, noStreams, taskNotFound, toA2aError } from './a2a-error.ts'
+import type { JsonObject, Todo, TodoPage, Todos } from '../tasks/todo.ts'
+import { A2aError, grantEnded, noStreams, taskNotFound, toA2aError } from './a2a-error.ts'
 import { shownState, taskFromJson, taskJson } from './projection.ts'
 
 /** One call in the name of a verified principal, handed through the SDK as its user. */
 export class Caller implements User {
-  readonly principal: Principal
+  readonly principal: VerifiedPrincipal
   readonly door: Todo['door']
   /** params as they came: the SDK's reader drops what it does not know */
   readonly params: JsonObject
-  /** fires when nobody waits for the answer any more */
+  /** fires when nobody waits for the answer any more, and when the grant that the call is made with ends (G-56) */
   readonly signal: AbortSignal
   /** runs as soon as a Todo of the request is on disk */
   readonly onDurable: () => void
@@ -32,25 +33,30 @@ export class Caller implements User {
   readonly alongside: () => readonly WriteOp[]
   /** `now`: a blocking send returns the task as it is */
   readonly wait: 'settled' | 'now'
+  /** to be called where the message had come before: it costs nothing then */
+  readonly repeated: () => void
   /** why the call was refused: the SDK keeps neither our codes nor our details, so a binding writes this in place of its error */
   refused: A2aError | undefined
 
   constructor(init: {
-    principal: Principal
+    principal: VerifiedPrincipal
     door: Todo['door']
     params: JsonObject
     signal: AbortSignal
     onDurable?: (() => void) | undefined
     alongside?: (() => readonly WriteOp[]) | undefined
     wait?: 'settled' | 'now'
+    repeated?: () => void
   }) {
     this.principal = init.principal
     this.door = init.door
     this.params = init.params
-    this.signal = init.signal
+    const ended = init.principal.grant?.ended
+    this.signal = ended === undefined ? init.signal : AbortSignal.any([init.signal, ended])
     this.onDurable = init.onDurable ?? (() => undefined)
     this.alongside = init.alongside ?? (() => [])
     this.wait = init.wait ?? 'settled'
+    this.repeated = init.repeated ?? (() => undefined)
   }
 
   get isAuthenticated(): boolean {
@@ -82,7 +88,9 @@ export function createRequestHandler(options: RequestHandlerOptions): A2ARequest
     const caller = context.user
     if (!(caller instanceof Caller)) throw new TypeError('a call reached the request handler without its caller')
     try {
-      return await work(caller)
+      const answer = await work(caller)
+      if (caller.principal.grant?.ended.aborted === true) throw grantEnded()
+      return answer
     } catch (err) {
       caller.refused = toA2aError(err)
       throw caller.refused
@@ -123,7 +131,14 @@ export function createRequestHandler(options: RequestHandlerOptions): A2ARequest
         const message = caller.params.message as JsonObject
         const configuration = (caller.params.configuration ?? {}) as JsonObject
         const { principal, door } = caller
-        const { todo } = await todos.create({ agent: homeOf(agent), caller: principal, message, door, alongside: caller.alongside() })
+        const { todo, created } = await todos.create({
+          agent: homeOf(agent),
+          caller: principal,
+          message,
+          door,
+          alongside: caller.alongside()
+        })
+        if (!created) caller.repeated()
         caller.onDurable()
         const waits = caller.wait === 'settled' && configuration.returnImmediately !== true && stateClass(todo.state) === 'active'
         const shown = waits ? await settled(options, todo, caller.signal) : todo

@@ -1,5 +1,5 @@
 import { OFFLINE_DELIVERY_EXTENSION_URI, refusalRestResponse } from '../../protocol/delivery/refusals.ts'
-import type { LocalAgent } from '../identity/agent.ts'
+import type { VerifiedPrincipal } from '../grants/principal.ts'
 import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
 import type { Json } from '../tasks/todo.ts'
 import { A2aError } from './a2a-error.ts'
@@ -31,10 +31,10 @@ export function restRoutes(host: EdgeHost): Route[] {
 
 async function answer(host: EdgeHost, method: A2aMethod, exchange: Exchange): Promise<void> {
   try {
-    const from = host.authenticated(exchange)
+    const principal = host.authenticated(exchange)
     checkContentType(exchange, ['application/a2a+json', 'application/json'])
     const bytes = await readBody(exchange, host.settings.bodyBytesMax)
-    await host.atWork(async () => exchange.sendJson(200, await call(host, { from, method, bytes }, exchange)))
+    await host.atWork(async () => exchange.sendJson(200, await call(host, { principal, method, bytes }, exchange)))
   } catch (err) {
     if (!(err instanceof DeliveryRefused)) return sendRestError(exchange, host.logged(err))
     const extension = exchange.parameters.extensions.includes(OFFLINE_DELIVERY_EXTENSION_URI) ? 'asked' : 'none'
@@ -45,7 +45,7 @@ async function answer(host: EdgeHost, method: A2aMethod, exchange: Exchange): Pr
 
 async function call(
   host: EdgeHost,
-  { from, method, bytes }: { from: LocalAgent; method: A2aMethod; bytes: Uint8Array },
+  { principal, method, bytes }: { principal: VerifiedPrincipal; method: A2aMethod; bytes: Uint8Array },
   exchange: Exchange
 ): Promise<Json> {
   const { components } = host
@@ -58,7 +58,8 @@ async function call(
   checkTenant(params)
   const target = host.targetOf(exchange)
   const agent = host.agentAt(target)
-  if (agent !== undefined) return await callLocalAgent(components, { from, to: agent, method, params, door: 'a2a-http' }, exchange.gone)
-  if (components.remote === undefined) throw new A2aError('AGENT_UNKNOWN', 'no such agent on this node')
-  return await components.remote.call(from, target, { method, params, parameters }, { signal: exchange.gone })
+  if (agent !== undefined)
+    return await callLocalAgent(components, { principal, to: agent, method, params, door: 'a2a-http' }, exchange.gone)
+  const { remote, from } = host.remoteFor(principal)
+  return await remote.call(from, target, { method, params, parameters }, { signal: exchange.gone })
 }

@@ -5,12 +5,13 @@ import { depositObject } from '../delivery/mailbox-client.ts'
 import type { OutgoingObjects } from '../delivery/outgoing.ts'
 import { refusalOfMailbox } from '../delivery/queue-refusal.ts'
 import { RookeryError } from '../errors.ts'
+import { ownerPrincipal } from '../grants/principal.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { SessionManager } from '../sessions/session.ts'
 import type { Locators, LocatorView } from '../spaces/spaces.ts'
 import type { JsonObject } from '../tasks/todo.ts'
-import { type KeepAsleep, sealSend } from './keep-asleep.ts'
+import { extensionsOf, type KeepAsleep, sealSend } from './keep-asleep.ts'
 import { DeliveryRefused } from './local-a2a.ts'
 import { checkParams } from './params.ts'
 import { outcomeOfRefusal, type SendOutcome } from './send-message.ts'
@@ -41,7 +42,13 @@ export async function sendByMailbox(
   const refusal =
     local === undefined
       ? await depositRemote(components, { from, to, params }, options)
-      : await components.keep({ from, to: local, params, retryAfterSec: undefined })
+      : await components.keep({
+          principal: ownerPrincipal(from),
+          to: local,
+          params,
+          extensions: extensionsOf(message),
+          retryAfterSec: undefined
+        })
   return outcomeOfRefusal(new DeliveryRefused(refusal), { to, message })
 }
 
@@ -71,7 +78,7 @@ async function depositAt(
   options: { signal?: AbortSignal }
 ): Promise<DeliveryRefused['refusal']> {
   const session = await sessions.open(from, to, locator.address, options)
-  const sealed = await sealSend(outgoing, { from, to, mailboxKey: locator.mailboxKey, params })
+  const sealed = await sealSend(outgoing, { from, to, mailboxKey: locator.mailboxKey, params, extensions: extensionsOf(params.message) })
   const answer = await depositObject(session, sealed.object, { crypto, clock, ...options })
   if (answer.status === 'refused') return refusalOfMailbox(answer.refusal, { objectBytesMax: DEPOSIT_OBJECT_BYTES_MAX })
   await outgoing.keepReceipt(sealed.key, answer.receipt)

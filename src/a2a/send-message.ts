@@ -1,5 +1,6 @@
 import { type Eid, eidHex } from '../../protocol/identity/eid.ts'
 import { RookeryError } from '../errors.ts'
+import { ownerPrincipal } from '../grants/principal.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
@@ -68,7 +69,11 @@ export async function sendMessage(
           { method: 'SendMessage', params, parameters: { version: A2A_VERSION, extensions: [] } },
           { signal }
         )
-      : await callLocalAgent(components, { from: input.from, to: agent, method: 'SendMessage', params, door: 'library' }, signal)
+      : await callLocalAgent(
+          components,
+          { principal: ownerPrincipal(input.from), to: agent, method: 'SendMessage', params, door: 'library' },
+          signal
+        )
   }
   try {
     if (options.waitMs === 0) return outcomeOf(await call('now', whole))

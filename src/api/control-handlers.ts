@@ -13,6 +13,7 @@ import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
 import type { ControlContext, ControlHandlers } from './control-server.ts'
 import { checkUntil, deliveryHandlers } from './delivery-handlers.ts'
 import { discover } from './discover-handler.ts'
+import { grantHandlers } from './grant-handlers.ts'
 import { groupHandlers } from './group-handlers.ts'
 import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
@@ -43,6 +44,7 @@ export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } =
     ...stateHandlers(node),
     ...groupHandlers(node),
     ...outboxHandlers(node),
+    ...grantHandlers(node),
     discover: (params, context) => discover(node, params, context),
     status: () => nodeStatus(node),
     async 'doctor.network'(_params, context) {

@@ -33,6 +33,7 @@ import type { StoreState } from '../store/store.ts'
 import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
 import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
 import type { WorkProgress } from '../work/solver.ts'
+import { GRANT_PARAMS, type GrantResults } from './grant-methods.ts'
 import { GROUP_PARAMS, type GroupResults } from './group-methods.ts'
 import { OUTBOX_PARAMS, type OutboxResults, type OutboxView } from './outbox-methods.ts'
 import { STATE_PARAMS, type StateResults } from './state-methods.ts'
@@ -291,6 +292,7 @@ export const CONTROL_PARAMS = {
   ...STATE_PARAMS,
   ...GROUP_PARAMS,
   ...OUTBOX_PARAMS,
+  ...GRANT_PARAMS,
   /** with `did` (or the name of an agent of this node): that one, after asking its registrars */
   standing: z.strictObject({ did: did.optional(), limit: limit.optional() })
 } as const
@@ -411,7 +413,7 @@ export interface QueueEntry {
   expiresAtMs: number
 }
 
-export interface ControlResults extends StateResults, GroupResults, OutboxResults {
+export interface ControlResults extends StateResults, GroupResults, OutboxResults, GrantResults {
   status: NodeStatus
   'doctor.network': NetworkReport
   'config.reload': Reloaded & { warnings: string[] }

@@ -9,6 +9,7 @@ import { registerDemo } from './commands/demo.ts'
 import { registerDiscover } from './commands/discover.ts'
 import { registerDoctor } from './commands/doctor.ts'
 import { registerFind } from './commands/find.ts'
+import { registerGrant } from './commands/grant.ts'
 import { registerGroup } from './commands/group.ts'
 import { registerInbox } from './commands/inbox.ts'
 import { registerInit } from './commands/init.ts'
@@ -126,6 +127,7 @@ Example:
     registerMode,
     registerAttach,
     registerApprove,
+    registerGrant,
     registerQueue,
     registerStanding,
     registerService,

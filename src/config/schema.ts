@@ -2,7 +2,9 @@ import { multiaddr } from '@multiformats/multiaddr'
 import { z } from 'zod'
 import { MODE_WORDS, modeOf, type ReachabilityMode } from '../../protocol/delivery/modes.ts'
 import { handlerName } from '../api/methods.ts'
+import { BURST_MAX, GRANT_TTL_MAX_MS, PER_MIN_MAX, SEND_BURST_DEFAULT, SEND_PER_MIN_DEFAULT } from '../grants/grant.ts'
 import { blockOf, contractOffer } from './contract.ts'
+import { executionContract, executionPolicy } from './edge-cloud.ts'
 import { duration } from './units.ts'
 
 const SECOND = 1_000
@@ -203,6 +205,19 @@ export const configSchema = z.strictObject({
     })
     .transform(({ ttlMax, ...rest }) => ({ ...rest, ttlMaxMs: ttlMax }))
     .prefault({}),
+  /** vended endpoints: who may give our agents work (docs/grants.md) */
+  grants: z
+    .strictObject({
+      /** `required`: agents of other nodes need a grant for anything but the card; `anyone`: whoever can reach this node may do with its agents as with a grant */
+      peers: z.enum(['required', 'anyone']).default('required'),
+      /** tasks that one grant makes at once, and a minute after that; set for one grant by `rookery grant tune` */
+      sendBurst: z.int().min(1).max(BURST_MAX).default(SEND_BURST_DEFAULT),
+      sendPerMin: z.int().min(1).max(PER_MIN_MAX).default(SEND_PER_MIN_DEFAULT),
+      /** life of a grant where none is given */
+      ttl: duration({ minMs: SECOND, maxMs: GRANT_TTL_MAX_MS }).prefault('90d')
+    })
+    .transform(({ ttl, ...rest }) => ({ ...rest, ttlMs: ttl }))
+    .prefault({}),
   tasks: z
     .strictObject({
       /** a worker that lost its process frees its task after this */
@@ -238,6 +253,21 @@ export const configSchema = z.strictObject({
       asleepRpcCode: z.int().min(-32_768).max(-31_000).default(-31_003),
       /** whose queued messages may have lasting effects on a wake without the owner's word each time (OD-40) */
       approve: z.array(approvalRule).max(64).default([])
+    })
+    .prefault({}),
+  cards: z
+    .strictObject({
+      /** cards of agents on other nodes: `required` refuses one that its agent did not sign, `log` takes it and says so (ECC-12) */
+      verify: z.enum(['required', 'log']).default('required')
+    })
+    .prefault({}),
+  /** the edge-cloud capability contract (docs/edge-cloud-contract.md) */
+  edgeCloud: z
+    .strictObject({
+      /** of our agents, by name; an agent without one does not know the extension */
+      contracts: z.partialRecord(z.string().min(1).max(32), executionContract).default({}),
+      /** what every request of ours with requirements must demand at least */
+      policy: executionPolicy.prefault({})
     })
     .prefault({}),
   store: z

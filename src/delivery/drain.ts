@@ -42,6 +42,8 @@ export interface DrainInit {
    * rule of the owner approves it; default: always `needed` (OD-40).
    */
   approvalFor?: (agent: LocalAgent, message: JsonObject, issuer: EidHex) => Approval
+  /** whether this principal may still make work for the agent (TD-07, OD-34); default: yes */
+  maySend?: (agent: LocalAgent, principal: string) => boolean
   perSecMax?: number
   /** the EID that an issuer was first known by here; default: the one it has */
   rootOf?: (eidHex: EidHex) => EidHex
@@ -76,6 +78,7 @@ export class Drain {
       approvalFor: init.approvalFor ?? (() => 'needed'),
       rootOf: init.rootOf ?? ((hex) => hex),
       isAudience: init.isAudience ?? (() => false),
+      maySend: init.maySend ?? (() => true),
       perSecMax: init.perSecMax ?? DRAIN_PER_SEC_DEFAULT
     }
   }
@@ -163,6 +166,9 @@ export class Drain {
   async #accept(agent: LocalAgent, record: QueueRecord, object: GovernedObject, message: JsonObject, nowMs: number): Promise<Verdict> {
     const { queue, replay, clockGuard, todos, store, logger } = this.#components
     const issuer = eidHex(object.issuer)
+    // What an agent sealed to itself it sealed for the holder of a grant, or for itself: the record says which, and is this node's own word.
+    const caller = this.#init.isAudience(agent, object.issuer) ? record.principal : `eid:${this.#init.rootOf(issuer)}`
+    if (!this.#init.maySend(agent, caller)) return this.#discard(record, { outcome: 'invalid', reason: 'NO_GRANT' })
     const claim = await replay.claim(issuer, toHex(object.id), object.expiresAtMs, nowMs)
     if (claim === 'seen') return this.#discard(record, { outcome: 'replayed', reason: 'OBJECT_REPLAYED' })
     if (claim === 'full') return { outcome: 'waits', reason: 'REPLAY_CACHE_FULL' }
@@ -178,7 +184,7 @@ export class Drain {
     try {
       const { todo, created } = await todos.create({
         agent: homeOf(agent),
-        caller: { id: `eid:${this.#init.rootOf(issuer)}`, eid: issuer },
+        caller: { id: caller, eid: issuer },
         message,
         door: 'asleep-queue',
         alongside,

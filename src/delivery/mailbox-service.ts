@@ -22,6 +22,8 @@ export interface MailboxServiceComponents {
   agent: (eidHex: EidHex) => LocalAgent | undefined
   /** the EID that a depositor was first known by here; absent: the one it has */
   rootOf?: (eidHex: EidHex) => EidHex
+  /** whether what this depositor leaves may become work of the agent; a stranger learns no more than that nothing is kept. Default: yes (TD-07) */
+  maySend?: (agent: LocalAgent, depositor: EidHex) => boolean
   /** whether an agent keeps messages at all; default: what its mode says */
   keeps?: (agent: LocalAgent) => boolean
   /** holds mail for agents of other nodes that asked for it; absent: this node keeps for nobody */
@@ -38,7 +40,7 @@ export function serveMailbox(session: Session, components: MailboxServiceCompone
   const { crypto, clock } = components
   mailboxChannelOf(session, clock).serve(async (object) => {
     const depositor = eidHex(session.remote)
-    const answer = await deposit(components, `eid:${components.rootOf?.(depositor) ?? depositor}`, object)
+    const answer = await deposit(components, depositor, object)
     if (!('record' in answer)) return { type: 'refusal', ...answer, nowMs: clock.nowMs() }
     const { record } = answer
     const decoded = decodeObject(object, { bytesMax: DEPOSIT_OBJECT_BYTES_MAX })
@@ -57,7 +59,7 @@ type Refused = Omit<MailboxRefusal, 'nowMs'>
 
 async function deposit(
   components: MailboxServiceComponents,
-  principal: string,
+  depositor: EidHex,
   object: Uint8Array
 ): Promise<{ record: QueueRecord } | Refused> {
   const { queue, logger, onStored } = components
@@ -68,7 +70,8 @@ async function deposit(
     const agent = components.agent(audience)
     const { keeper } = components
     if (agent === undefined ? keeper?.keepsFor(audience) !== true : !keeps(agent)) return { code: 'not-keeping' }
-    const deposit = { audience, principal, object }
+    if (agent !== undefined && components.maySend?.(agent, depositor) === false) return { code: 'not-keeping' }
+    const deposit = { audience, principal: `eid:${components.rootOf?.(depositor) ?? depositor}`, object }
     const answer = agent === undefined && keeper !== undefined ? await keeper.deposit(deposit) : await queue.enqueue(deposit)
     if (answer.status !== 'queued') return refusedBy(answer)
     if (agent !== undefined && !answer.again) onStored?.(agent, answer.record)

@@ -7,7 +7,7 @@ import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Random } from '../platform/random.ts'
 import type { SideEffects } from '../tasks/handler.ts'
-import type { JsonObject, Progress, Todo, TodoDoor, TodoFilter, TodoPage, Todos } from '../tasks/todo.ts'
+import type { JsonObject, Principal, Progress, Todo, TodoDoor, TodoFilter, TodoPage, Todos } from '../tasks/todo.ts'
 import { todoUnknown } from '../tasks/todo-errors.ts'
 
 export const WORK_LEASE_DEFAULT_MS = 60_000
@@ -207,9 +207,9 @@ export class AgentWork {
     return await this.#c.todos.list({ ...filter, agent: homeOf(agent) })
   }
 
-  /** Todos that this agent gave to others of this node. */
-  async listGiven(agent: LocalAgent, filter: Omit<TodoFilter, 'caller'> & { limit?: number; cursor?: string }): Promise<TodoPage> {
-    return await this.#c.todos.list({ ...filter, caller: `eid:${homeOf(agent)}` })
+  /** Todos that somebody gave to agents of this node. */
+  async listGiven(caller: Principal, filter: Omit<TodoFilter, 'caller'> & { limit?: number; cursor?: string }): Promise<TodoPage> {
+    return await this.#c.todos.list({ ...filter, caller: caller.id })
   }
 
   /** @throws RookeryError `TODO_UNKNOWN`, also for another agent's */

@@ -1,5 +1,4 @@
 import type { EidHex } from '../../protocol/identity/eid.ts'
-import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Todo, TodoState, Todos } from '../tasks/todo.ts'
 import type { TodoEvent } from '../tasks/trail.ts'
 
@@ -14,12 +13,10 @@ export interface Ring {
   role: 'agent' | 'caller'
 }
 
-/** Rings of the Todos that an agent was given or gave, by the one commit hook (TD-24, TD-26). Returns the unsubscriber. */
-export function onRing(todos: Todos, agent: LocalAgent, ring: (one: Ring) => void): () => void {
-  const home: EidHex = homeOf(agent)
-  const principal = `eid:${home}`
+/** Rings of the Todos that the agent `home` was given, or that `principal` gave, by the one commit hook (TD-24, TD-26). Returns the unsubscriber. */
+export function onRing(todos: Todos, who: { home: EidHex | undefined; principal: string }, ring: (one: Ring) => void): () => void {
   return todos.onCommit((todo: Todo, events) => {
-    const role = todo.agent === home ? 'agent' : todo.caller === principal ? 'caller' : undefined
+    const role = todo.agent === who.home ? 'agent' : todo.caller === who.principal ? 'caller' : undefined
     if (role === undefined) return
     for (const { n, kind, state } of events) ring({ event: `${todo.id}:${n}`, todo: todo.id, n, kind, state, role })
   })

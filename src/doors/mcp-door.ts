@@ -6,13 +6,14 @@ import type { Route } from '../a2a/edge-routes.ts'
 import type { Exchange } from '../a2a/http-exchange.ts'
 import { readBody } from '../a2a/http-guards.ts'
 import { RookeryError } from '../errors.ts'
-import { homeOf, type LocalAgent } from '../identity/agent.ts'
+import type { VerifiedPrincipal } from '../grants/principal.ts'
+import { homeOf } from '../identity/agent.ts'
 import type { Random } from '../platform/random.ts'
 import { version } from '../version.ts'
 import type { AgentWork } from './agent-work.ts'
 import { onRing } from './doorbell.ts'
 import { type McpActions, registerTools } from './mcp-tools.ts'
-import { bodyOf, doorRoute, ownAgent } from './work-door.ts'
+import { bodyOf, doorRoute } from './work-door.ts'
 
 /** MCP sessions at a time; at the bound the one that was silent longest ends. */
 export const MCP_SESSIONS_MAX = 64
@@ -20,14 +21,14 @@ export const MCP_SESSIONS_MAX = 64
 export const MCP_SESSION_IDLE_MS = 30 * 60_000
 
 interface McpSession {
-  agent: LocalAgent
+  principal: VerifiedPrincipal
   transport: StreamableHTTPServerTransport
   server: McpServer
   usedAtMs: number
   unring: () => void
 }
 
-/** MCP over streamable HTTP at /mcp: one session in the name of the agent whose token opens it. */
+/** MCP over streamable HTTP at /mcp: one session in the name of whoever's token opens it. */
 export function mcpRoutes(host: EdgeHost, components: { work: AgentWork; actions: McpActions; random: Random }): Route[] {
   const door = new McpDoor(host, components)
   const handle = doorRoute(host, (exchange) => door.serve(exchange))
@@ -49,28 +50,31 @@ class McpDoor {
   }
 
   async serve(exchange: Exchange): Promise<void> {
-    const agent = ownAgent(this.#host, exchange)
+    const principal = this.#host.authenticated(exchange)
     const { req, res } = exchange
     const body = req.method === 'POST' ? bodyOf(await readBody(exchange, this.#host.settings.bodyBytesMax)) : undefined
     const named = exchange.header('mcp-session-id')
-    const session = named === undefined ? await this.#open(agent) : this.#sessions.get(named)
-    // Another agent's session does not exist for this one.
-    if (session === undefined || homeOf(session.agent) !== homeOf(agent)) throw unknownSession()
+    const session = named === undefined ? await this.#open(principal) : this.#sessions.get(named)
+    // A session of others does not exist for this one.
+    if (session === undefined || session.principal.id !== principal.id) throw unknownSession()
     session.usedAtMs = this.#work.clock.monotonicMs()
-    this.#work.present(agent)
+    if (principal.owner !== undefined) this.#work.present(principal.owner)
+    const end = () => void this.#end(session)
+    principal.grant?.ended.addEventListener('abort', end, { once: true })
     const { promise, resolve } = Promise.withResolvers<void>()
     res.once('close', resolve)
     await session.transport.handleRequest(req, res, body)
     await promise
+    principal.grant?.ended.removeEventListener('abort', end)
     // What opened no session leaves none behind.
     if (session.transport.sessionId === undefined) await this.#end(session)
   }
 
-  async #open(agent: LocalAgent): Promise<McpSession> {
+  async #open(principal: VerifiedPrincipal): Promise<McpSession> {
     await this.#endSilent()
-    const server = mcpServer(this.#work, this.#actions, agent)
+    const server = mcpServer(this.#work, this.#actions, principal)
     const session: McpSession = {
-      agent,
+      principal,
       server,
       usedAtMs: this.#work.clock.monotonicMs(),
       unring: () => {},
@@ -78,7 +82,7 @@ class McpDoor {
         sessionIdGenerator: () => toHex(this.#random.bytes(16)),
         onsessioninitialized: (id) => {
           this.#sessions.set(id, session)
-          session.unring = ringIn(server, this.#work, agent)
+          session.unring = ringIn(server, this.#work, principal)
         },
         onsessionclosed: (id) => {
           this.#sessions.delete(id)
@@ -106,22 +110,24 @@ class McpDoor {
   }
 }
 
-/** The tools of one agent, for any transport. */
-export function mcpServer(work: AgentWork, actions: McpActions, agent: LocalAgent): McpServer {
+function mcpServer(work: AgentWork, actions: McpActions, principal: VerifiedPrincipal): McpServer {
   const server = new McpServer(
     { name: 'rookery', version },
     {
       capabilities: { tools: {}, logging: {} },
-      instructions: `Work of the agent ${agent.name} (${agent.did}): claim_todo takes the next todo, renew keeps it, complete, fail or ask end the turn.`
+      instructions:
+        principal.owner === undefined
+          ? 'create_for gives work to the agent of your grant, list_todos shows what became of it.'
+          : `Work of the agent ${principal.owner.name}: claim_todo takes the next todo, renew keeps it, complete, fail or ask end the turn.`
     }
   )
-  registerTools(server, work, actions, agent)
+  registerTools(server, work, actions, principal)
   return server
 }
 
-/** The doorbell: each event of the agent's Todos as a log notification, by the same hook as all streams (TD-26, TD-27). */
-export function ringIn(server: McpServer, work: AgentWork, agent: LocalAgent): () => void {
-  return onRing(work.todos, agent, (ring) => {
+/** The doorbell: each event of the session's Todos as a log notification, by the same hook as all streams (TD-26, TD-27). */
+function ringIn(server: McpServer, work: AgentWork, { id, owner }: VerifiedPrincipal): () => void {
+  return onRing(work.todos, { home: owner === undefined ? undefined : homeOf(owner), principal: id }, (ring) => {
     // A session without a stream open hears nothing; it asks.
     server.sendLoggingMessage({ level: 'info', logger: 'rookery/doorbell', data: { ...ring } }).catch(() => undefined)
   })

@@ -2,6 +2,7 @@ import type { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import type { CallToolResult, ToolAnnotations } from '@modelcontextprotocol/sdk/types.js'
 import { z } from 'zod'
 import { errorJson } from '../api/error-json.ts'
+import type { VerifiedPrincipal } from '../grants/principal.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import { SIDE_EFFECTS } from '../tasks/handler.ts'
 import { TODO_STATES } from '../tasks/states.ts'
@@ -14,7 +15,7 @@ import { actView, claimedView, workView } from './work-views.ts'
 /** What a session may do beside its own agent's work. */
 export interface McpActions {
   /** makes a Todo for an agent of this node, by the call that SendMessage ends in (TD-12, TD-13) */
-  createFor(from: LocalAgent, request: CreateFor): Promise<JsonObject>
+  createFor(principal: VerifiedPrincipal, request: CreateFor): Promise<JsonObject>
   send(
     from: LocalAgent,
     request: { to: string; text?: string | undefined; waitMs?: number | undefined; messageId?: string | undefined },
@@ -49,11 +50,17 @@ const claim = z.string().describe('the claim that claim_todo gave')
 const id = z.string().max(128).describe('id of the todo')
 const object = z.record(z.string(), z.json())
 
-/** The tools of a session in the name of one agent (TD-18). Errors are results, with code, field, value and remedy as everywhere. */
-export function registerTools(server: McpServer, work: AgentWork, actions: McpActions, agent: LocalAgent): void {
-  const act = async (name: HeldAct, { id: todo, ...body }: { id: string; [member: string]: unknown }) =>
-    actView(await performAct(work, agent, 'mcp', { id: todo, act: name, body: defined(body) }))
+/**
+ * The tools of a session (TD-18): all of them for an agent's own token; whoever has a grant may create and see what it created. Errors are results,
+ * with code, field, value and remedy as everywhere.
+ */
+export function registerTools(server: McpServer, work: AgentWork, actions: McpActions, principal: VerifiedPrincipal): void {
+  registerGiving(server, work, actions, principal)
+  if (principal.owner !== undefined) registerWorking(server, work, actions, principal.owner)
+}
 
+function registerGiving(server: McpServer, work: AgentWork, actions: McpActions, principal: VerifiedPrincipal): void {
+  const agent = principal.owner
   server.registerTool(
     'create_for',
     {
@@ -71,7 +78,7 @@ export function registerTools(server: McpServer, work: AgentWork, actions: McpAc
       annotations: { title: 'Create a todo', ...ADDS }
     },
     tool(async (given) =>
-      actions.createFor(agent, {
+      actions.createFor(principal, {
         agent: given.agent,
         text: given.text,
         parts: given.parts as JsonObject[] | undefined,
@@ -95,11 +102,18 @@ export function registerTools(server: McpServer, work: AgentWork, actions: McpAc
       },
       annotations: { title: 'List todos', ...READS }
     },
-    tool(async ({ role = 'agent', ...filter }) => {
-      const { todos, next } = role === 'agent' ? await work.list(agent, defined(filter)) : await work.listGiven(agent, defined(filter))
+    tool(async ({ role, ...filter }) => {
+      const asAgent = agent !== undefined && role !== 'caller'
+      const { todos, next } = asAgent ? await work.list(agent, defined(filter)) : await work.listGiven(principal, defined(filter))
       return { todos: todos.map(workView), ...(next === undefined ? {} : { next }) }
     })
   )
+}
+
+function registerWorking(server: McpServer, work: AgentWork, actions: McpActions, agent: LocalAgent): void {
+  const act = async (name: HeldAct, { id: todo, ...body }: { id: string; [member: string]: unknown }) =>
+    actView(await performAct(work, agent, 'mcp', { id: todo, act: name, body: defined(body) }))
+
   server.registerTool(
     'claim_todo',
     {

@@ -1,5 +1,4 @@
 import { eidFromDid } from '../../protocol/identity/eid.ts'
-import { principalOf } from '../a2a/bearer.ts'
 import { createKeepAsleep } from '../a2a/keep-asleep.ts'
 import { DeliveryRefused, type LocalA2a } from '../a2a/local-a2a.ts'
 import { outcomeOfRefusal } from '../a2a/send-message.ts'
@@ -16,14 +15,14 @@ export function nodeMcpActions(parts: NodeParts, local: LocalA2a, node: Pick<Roo
   const { agents, todos, outgoing, queue, random } = parts
   const keep = createKeepAsleep({ outgoing, queue })
   return {
-    async createFor(from, request) {
+    async createFor(principal, request) {
       const to = localAgent(parts, request.agent)
       const message = messageOf(request, () => Buffer.from(random.bytes(16)).toString('hex'))
-      const caller = principalOf(from)
+      const params: JsonObject = { message }
+      let admitted: Awaited<ReturnType<LocalA2a['admit']>>
       try {
-        const params: JsonObject = { message }
-        await local.admit(to, { principal: caller, method: 'SendMessage', params }, ({ retryAfterSec }) =>
-          keep({ from, to, params, retryAfterSec })
+        admitted = await local.admit(to, { principal, method: 'SendMessage', params }, ({ retryAfterSec }) =>
+          keep({ principal, to, params, retryAfterSec })
         )
       } catch (error) {
         if (!(error instanceof DeliveryRefused)) throw error
@@ -32,12 +31,13 @@ export function nodeMcpActions(parts: NodeParts, local: LocalA2a, node: Pick<Roo
       const { queue: name, priority } = request
       const { todo, created } = await todos.create({
         agent: homeOf(to),
-        caller,
+        caller: principal,
         message,
         door: 'mcp',
         ...(name === undefined ? {} : { queue: name }),
         ...(priority === undefined ? {} : { priority })
       })
+      if (!created) admitted.repeated()
       return { created, todo: workView(todo) }
     },
     async send(from, { to, text, waitMs, messageId = crypto.randomUUID() }, signal) {

@@ -112,7 +112,8 @@ export function doorRoute(host: EdgeHost, work: (exchange: Exchange) => Promise<
 
 /** The agent whose token it is; a path that names another one is refused. @throws A2aError `UNAUTHENTICATED`, `PERMISSION_DENIED` */
 export function ownAgent(host: EdgeHost, exchange: Exchange): LocalAgent {
-  const agent = host.authenticated(exchange)
+  const agent = host.authenticated(exchange).owner
+  if (agent === undefined) throw new A2aError('PERMISSION_DENIED', 'only the agent’s own token takes its work; a grant gives work to it')
   if (exchange.did === undefined || host.agentAt(host.targetOf(exchange)) === agent) return agent
   throw new A2aError('PERMISSION_DENIED', 'this token is another agent’s', { metadata: { field: 'did' } })
 }
@@ -136,7 +137,7 @@ async function stream(work: AgentWork, exchange: Exchange, agent: LocalAgent): P
   }
   const hooks = [
     work.todos.onClaimable(homeOf(agent), () => say('claimable', { agent: agent.did })),
-    onRing(work.todos, agent, (ring) => say('todo', ring, ring.event))
+    onRing(work.todos, { home: homeOf(agent), principal: `eid:${homeOf(agent)}` }, (ring) => say('todo', ring, ring.event))
   ]
   let cancel = () => {}
   const keepAlive = () => {

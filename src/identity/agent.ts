@@ -22,6 +22,8 @@ export interface LocalAgent {
   readonly homeHex?: EidHex
   readonly description: string
   readonly signer: Signer
+  /** of EIDs that it gave up and that somebody may still know it by alone; absent: none */
+  retiringSigners?(): readonly Signer[]
   /** the X25519 key that senders seal to now, 32 bytes */
   readonly mailboxKey: Uint8Array
   /** the secret of one of the last three mailbox keys, by `kid` = H(key)[0..8) in hex */

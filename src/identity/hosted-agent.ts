@@ -92,6 +92,13 @@ export class HostedAgent implements LocalAgent {
     return seed === undefined ? undefined : identityOf(this.#crypto, seed).signer
   }
 
+  /** The newest first. */
+  retiringSigners(): readonly Signer[] {
+    return this.#former
+      .flatMap(({ retiring }) => (retiring === undefined ? [] : [identityOf(this.#crypto, retiring.seed).signer]))
+      .reverse()
+  }
+
   /** The agent as it was, to take back what it published; undefined once that secret is gone. */
   as(one: Eid): LocalAgent | undefined {
     const signer = this.signerOf(one)

@@ -4,6 +4,7 @@ import { type Random, randomFraction } from '../platform/random.ts'
 import { jsonCodec } from '../store/store.ts'
 import { CallerCounts } from './caller-counts.ts'
 import type { DeadLetter } from './dead-letters.ts'
+import { type ExecutionGate, executed, isUnderContract } from './execution.ts'
 import { checkMessage } from './message.ts'
 import { type MessageName, todoOfRemains } from './message-names.ts'
 import { TODOS_DEFAULTS, type TodosSettings } from './settings.ts'
@@ -38,6 +39,7 @@ import {
   failed,
   judged,
   type Move,
+  refused,
   rejected,
   released,
   renewed,
@@ -47,6 +49,8 @@ import {
 
 export interface TodosComponents extends TodoJournalComponents {
   random: Random
+  /** absent: nothing here is executed under a contract */
+  gate?: ExecutionGate
 }
 
 /** A holder with this prefix lives inside this process, so a restart ends its claims at once; all others keep theirs until the lease ends. */
@@ -149,7 +153,7 @@ export class LevelTodos implements Todos {
   }
 
   async #begin(wanted: string | undefined, input: TodoCreate, name: MessageName): Promise<Todo> {
-    const { caller, agent, door, message, dedupKey, queue, priority, approval, approvedBy } = input
+    const { caller, agent, door, message, dedupKey, queue, priority, approval, approvedBy, execution } = input
     if (wanted !== undefined) await this.#journal.contexts.check(wanted, caller.id)
     const { random } = this.#components
     const id = uuid(random.bytes(16))
@@ -177,20 +181,28 @@ export class LevelTodos implements Todos {
       ...(priority !== undefined && priority > 0 ? { priority } : {}),
       ...(approval !== undefined ? { approval } : {}),
       ...(approvedBy !== undefined ? { approvedBy } : {}),
+      ...(execution !== undefined ? { execution } : {}),
       ...waits
     }
-    return await this.#add(todo, { door, who: caller.id }, name, input.alongside ?? [])
+    const by = { door, who: caller.id }
+    return await this.#add(todo, by, name, { alongside: input.alongside ?? [], refusal: input.refused })
   }
 
   /** The one place where a Todo begins; a worker with a place free takes it in the same batch. */
-  async #add(todo: Todo, by: Actor, name: MessageName, alongside: NonNullable<TodoCreate['alongside']>): Promise<Todo> {
+  async #add(
+    todo: Todo,
+    by: Actor,
+    name: MessageName,
+    { alongside, refusal }: { alongside: NonNullable<TodoCreate['alongside']>; refusal?: TodoCreate['refused'] }
+  ): Promise<Todo> {
     const release = this.#reserve(todo.caller)
     let taker: Taker | undefined
     try {
-      taker = todo.state === 'pending' ? this.#takerFor(todo.agent) : undefined
+      taker = todo.state === 'pending' && refusal === undefined ? this.#takerFor(todo.agent) : undefined
       const created: Move = { todo, events: [{ kind: 'created', state: todo.state, attempt: 0, ...by }] }
-      const taken = taker === undefined ? created : claimed({ ...todo, revision: 2 }, this.#lease(taker.holder, taker))
-      const begun: Move = taker === undefined ? created : { todo: taken.todo, events: [...created.events, ...taken.events] }
+      const later = { ...todo, revision: 2 }
+      const next = refusal !== undefined ? refused(later, refusal) : taker && claimed(later, this.#lease(taker.holder, taker))
+      const begun: Move = next === undefined ? created : { todo: next.todo, events: [...created.events, ...next.events] }
       const stored = await this.#journal.add(begun, [
         this.#journal.names.put(name, todo.id),
         this.#journal.contexts.put(todo.contextId, todo.caller),
@@ -218,8 +230,15 @@ export class LevelTodos implements Todos {
     if (stateClass(todo.state) === 'terminal') throw todoTerminal(todo)
     if (todo.history.length >= this.#settings.historyMax) throw todoLimit('history', this.#settings.historyMax)
     const alongside = [this.#journal.names.put(name, todo.id), ...(input.alongside ?? [])]
-    const named = input.dedupKey === undefined ? todo : { ...todo, dedupKeys: [...(todo.dedupKeys ?? []), input.dedupKey] }
-    const move = continued(named, input.message, { door: input.door, who: input.caller.id })
+    const { dedupKey, execution } = input
+    const named: Todo = {
+      ...todo,
+      ...(dedupKey === undefined ? {} : { dedupKeys: [...(todo.dedupKeys ?? []), dedupKey] }),
+      ...(execution === undefined ? {} : { execution })
+    }
+    const told = continued(named, input.message, { door: input.door, who: input.caller.id })
+    const end = input.refused === undefined ? undefined : refused(told.todo, input.refused)
+    const move = end === undefined ? told : { todo: end.todo, events: [...told.events, ...end.events] }
     return await this.#journal.move(todo, move, 'bounded', alongside)
   }
 
@@ -273,9 +292,14 @@ export class LevelTodos implements Todos {
   }
 
   async #claimPending(id: string, holder: string, leaseMs: number): Promise<Todo | undefined> {
-    return await this.#journal.change(id, (todo) =>
-      todo.state === 'pending' ? claimed(todo, this.#lease(holder, { leaseMs })) : undefined
-    )
+    const todo = await this.#journal.change(id, (before) => {
+      if (before.state !== 'pending') return undefined
+      const { gate } = this.#components
+      const agreed = isUnderContract(before) ? gate?.claim(before) : undefined
+      if (agreed !== undefined && 'refused' in agreed) return refused(before, agreed.refused)
+      return claimed({ ...before, ...agreed }, this.#lease(holder, { leaseMs }))
+    })
+    return todo?.state === 'claimed' ? todo : undefined
   }
 
   #lease(holder: string, { leaseMs }: { leaseMs: number }): { holder: string; untilMs: number } {
@@ -295,7 +319,9 @@ export class LevelTodos implements Todos {
     checkArtifacts(artifacts)
     if (message !== undefined) checkAgentMessage(message)
     const late = { act: 'complete', content: { artifacts, ...(message === undefined ? {} : { message }) } } as const
-    return await this.#held(id, holder, (todo) => completed(todo, artifacts, message), { late })
+    const { gate } = this.#components
+    const end = (todo: Todo) => (gate === undefined ? completed(todo, artifacts, message) : executed(todo, artifacts, message, gate))
+    return await this.#held(id, holder, end, { late })
   }
 
   async fail(id: string, holder: string, reason: string): Promise<Todo> {
@@ -368,7 +394,7 @@ export class LevelTodos implements Todos {
       if (known !== undefined) return { todo: known, created: false }
       const own = uuid(this.#components.random.bytes(16))
       const nowMs = this.#components.clock.nowMs()
-      const { contextId, door, queue, priority, approval, approvedBy, digest } = failed
+      const { contextId, door, queue, priority, approval, approvedBy, digest, execution } = failed
       const todo: Todo = {
         id: own,
         agent,
@@ -388,9 +414,10 @@ export class LevelTodos implements Todos {
         ...(queue === undefined ? {} : { queue }),
         ...(priority === undefined ? {} : { priority }),
         ...(approval === undefined ? {} : { approval: 'given' as const }),
-        ...(approvedBy === undefined ? {} : { approvedBy })
+        ...(approvedBy === undefined ? {} : { approvedBy }),
+        ...(execution === undefined ? {} : { execution: { ...execution, startedAtMs: nowMs } })
       }
-      return { todo: await this.#add(todo, by, name, this.#journal.dead.del(failed)), created: true }
+      return { todo: await this.#add(todo, by, name, { alongside: this.#journal.dead.del(failed) }), created: true }
     })
   }
 

@@ -1,5 +1,5 @@
 import { RookeryError } from '../errors.ts'
-import { artifactSchema, fieldPath, JSON_DEPTH_MAX, MESSAGE_ID_CHARS_MAX, messageSchema, tooDeep } from './message.ts'
+import { artifactSchema, fieldPath, holdsHalfSurrogate, JSON_DEPTH_MAX, MESSAGE_ID_CHARS_MAX, messageSchema, tooDeep } from './message.ts'
 import type { JsonObject, Progress, TodoCreate } from './todo.ts'
 import { dedupKeyInvalid, priorityInvalid, queueInvalid } from './todo-errors.ts'
 
@@ -16,6 +16,7 @@ export function checkCreate({ priority, queue, dedupKey }: TodoCreate): void {
 /** A message of an agent, whose ids and role may be left out. @throws RookeryError `MESSAGE_INVALID` */
 export function checkAgentMessage(message: JsonObject): void {
   if (tooDeep(message)) throw invalid('MESSAGE_INVALID', 'message', `nests deeper than ${JSON_DEPTH_MAX}`)
+  if (holdsHalfSurrogate(message)) throw invalid('MESSAGE_INVALID', 'message', 'holds half a surrogate pair')
   const parsed = messageSchema.safeParse({ ...message, messageId: message.messageId ?? 'own', role: 'ROLE_USER' })
   const [issue] = parsed.success ? [] : parsed.error.issues
   if (issue !== undefined) throw invalid('MESSAGE_INVALID', fieldPath(['message', ...issue.path]), issue.message)
@@ -24,6 +25,7 @@ export function checkAgentMessage(message: JsonObject): void {
 /** @throws RookeryError `ARTIFACT_INVALID` */
 export function checkArtifact(artifact: JsonObject, field = 'artifact'): void {
   if (tooDeep(artifact)) throw invalid('ARTIFACT_INVALID', field, `nests deeper than ${JSON_DEPTH_MAX}`)
+  if (holdsHalfSurrogate(artifact)) throw invalid('ARTIFACT_INVALID', field, 'holds half a surrogate pair')
   const parsed = artifactSchema.safeParse(artifact)
   const [issue] = parsed.success ? [] : parsed.error.issues
   if (issue !== undefined) throw invalid('ARTIFACT_INVALID', fieldPath([field, ...issue.path]), issue.message)

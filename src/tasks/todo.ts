@@ -1,5 +1,6 @@
 import type { EidHex } from '../../protocol/identity/eid.ts'
 import type { WriteOp } from '../store/store.ts'
+import type { ExecutionRefusal, TodoExecution } from './execution.ts'
 import type { TodoEvent } from './trail.ts'
 
 /** The closed set of states of a Todo; every switch over it is exhaustive (TD-08, TD-09, TD-33). */
@@ -68,6 +69,8 @@ export interface Todo {
   /** who gave or refused it: `owner`, or `policy:NAME` of a rule of the owner's */
   approvedBy?: string
   failure?: string
+  /** under which contract it is executed; absent: under none */
+  execution?: TodoExecution
   /** it lies among the dead letters since: its attempts are used up, Unix ms */
   deadAtMs?: number
   /** the failed Todo in whose place it was made */
@@ -92,6 +95,10 @@ export interface TodoCreate {
   /** `given`: by the rule that `approvedBy` names */
   approval?: 'needed' | 'given'
   approvedBy?: string
+  /** under this contract */
+  execution?: TodoExecution
+  /** it is rejected as it is made, or with this message: its contract does not hold any more (G-70) */
+  refused?: ExecutionRefusal
 }
 
 /** What index and counts tell apart: a state, and `again` for a Todo that is pending after an attempt (outside it stays WORKING, G-57). */

@@ -1,3 +1,4 @@
+import type { ExecutionRefusal } from './execution.ts'
 import { stateClass } from './states.ts'
 import type { Actor, JsonObject, Progress, Todo, TodoDoor } from './todo.ts'
 import type { NewEvent } from './trail.ts'
@@ -88,7 +89,7 @@ export function retried(
   reason: string,
   { attemptsMax, notBeforeMs, nowMs, by = heldBy(todo) }: { attemptsMax: number; notBeforeMs?: number; nowMs: number; by?: Actor }
 ): Move {
-  if (todo.attempt - (todo.attemptsAsked ?? 0) >= attemptsMax) {
+  if (isOnce(todo) || todo.attempt - (todo.attemptsAsked ?? 0) >= attemptsMax) {
     const end = failed(todo, reason, by)
     return { ...end, todo: { ...end.todo, deadAtMs: nowMs } }
   }
@@ -100,8 +101,14 @@ export function retried(
   }
 }
 
+/** Its contract lets nobody begin it twice: what an attempt that was cut off has done is not known (ECC-14). */
+function isOnce({ execution }: Todo): boolean {
+  return execution?.replaySafe === 'no'
+}
+
 /** Pending again as if the attempt had not been. */
 export function released(todo: Todo): Move {
+  if (isOnce(todo)) return failed(todo, 'interrupted, and its contract does not let it begin again')
   return {
     todo: { ...unbound(todo), state: 'pending', attempt: todo.attempt - 1 },
     events: [{ kind: 'returned', ...heldBy(todo), reason: 'released' }]
@@ -127,9 +134,14 @@ export function canceled(todo: Todo, by: Actor): Move {
   return { todo: { ...unspoken(unbound(todo)), state: 'canceled' }, events: [{ kind: 'ended', ...by }] }
 }
 
-export function rejected(todo: Todo, reason: string, by: Actor): Move {
+/** Its contract does not hold any more: nothing of it was begun (G-70). */
+export function refused(todo: Todo, { reason, metadata }: ExecutionRefusal): Move {
+  return rejected(todo, reason, { door: 'node' }, { metadata, extensions: Object.keys(metadata) })
+}
+
+export function rejected(todo: Todo, reason: string, by: Actor, more: JsonObject = {}): Move {
   const text = reason.slice(0, REASON_CHARS_MAX)
-  const status = ownMessage(todo, { messageId: `${todo.id}-rejected`, parts: [{ text }] })
+  const status = ownMessage(todo, { messageId: `${todo.id}-rejected`, parts: [{ text }], ...more })
   return {
     todo: { ...unbound(todo), state: 'rejected', failure: text, statusMessage: status },
     events: [{ kind: 'ended', ...by, reason: text, status }]

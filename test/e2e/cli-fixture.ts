@@ -93,7 +93,8 @@ export async function startNode(dataDir: string, ...flags: string[]): Promise<St
     'warn',
     ...flags
   ]
-  const child = spawn(process.execPath, [LAUNCHER, ...argv], { stdio: ['ignore', 'pipe', 'pipe'] })
+  const env = { ROOKERY_GRANTS_PEERS: 'anyone', ...process.env }
+  const child = spawn(process.execPath, [LAUNCHER, ...argv], { stdio: ['ignore', 'pipe', 'pipe'], env })
   children.add(child)
   let stderr = ''
   child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()))

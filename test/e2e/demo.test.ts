@@ -16,7 +16,7 @@ describe('the main job in one command', () => {
       replayRefused: true
     })
     expect(report.handshakeMs).toBeGreaterThan(0)
-    expect(report.steps).toHaveLength(12)
+    expect(report.steps).toHaveLength(13)
     for (const step of report.steps) expect(step.ms).toBeGreaterThan(0)
   })
 })

@@ -45,7 +45,12 @@ async function served(init: Partial<A2aNodeInit> = {}) {
   const bert = testAgent(2)
   const node = await start({ agents: [bert], ...init })
   const [near, far] = sessionPair(ANNA, bert)
-  serveA2a(far, { local: node.local, clock: systemClock, logger: silentLogger })
+  serveA2a(far, {
+    local: node.local,
+    clock: systemClock,
+    logger: silentLogger,
+    principal: (agent, remote) => node.access.ofPeer(agent, remote)
+  })
   serveMailbox(far, {
     queue: node.queue,
     crypto: nodeCrypto,
@@ -175,7 +180,12 @@ describe('A2A over a session', () => {
     const { channel, node, bert } = await served({ workers: 'none', blockingWaitMs: 1 })
     const sent = (await channel.request('SendMessage', { message: textMessage('m') }, CALL)) as { task: JsonObject }
     const [near, far] = sessionPair(testAgent(3), bert)
-    serveA2a(far, { local: node.local, clock: systemClock, logger: silentLogger })
+    serveA2a(far, {
+      local: node.local,
+      clock: systemClock,
+      logger: silentLogger,
+      principal: (agent, remote) => node.access.ofPeer(agent, remote)
+    })
     const other = a2aChannelOf(near, { clock: systemClock, logger: silentLogger })
     const id = sent.task.id as string
     for (const method of ['GetTask', 'CancelTask']) {

@@ -280,7 +280,7 @@ describe('in memory', () => {
     const seed = (i: number) => nodeCrypto.sha256(Uint8Array.of(1, i))
     const make = (i: number, bootstrap: string[]) =>
       createNode(
-        { bootstrap, registrarsMax: 8 },
+        { bootstrap, registrarsMax: 8, grants: { peers: 'anyone' } },
         {
           level: new MemoryLevel<string, Uint8Array>({ valueEncoding: 'view' }),
           nodeSeed: seed(i),

@@ -104,10 +104,7 @@ async function caller(there: RookeryNode) {
 async function wholeNodes(mode: 'always_on' | 'sleep' = 'always_on') {
   const make = async (seed: number, config: Parameters<typeof createNode>[0]) => {
     const level = new MemoryLevel<string, Uint8Array>({ valueEncoding: 'view' })
-    const node = await createNode(
-      { listen: ['/ip4/127.0.0.1/udp/0/quic-v1'], http: { enabled: false }, ...config },
-      { level, nodeSeed: new Uint8Array(32).fill(seed) }
-    )
+    const node = await createNode({ ...LOOPBACK, http: { enabled: false }, ...config }, { level, nodeSeed: new Uint8Array(32).fill(seed) })
     running.push(node)
     return node
   }

@@ -137,7 +137,7 @@ class MailTrio {
       await node.stop()
       const address = `/ip4/127.0.0.1/tcp/${await freePort()}`
       peers[role] = `${address}/p2p/${peer}`
-      this.#configs[role] = { listen: [address], http: { enabled: false } }
+      this.#configs[role] = { listen: [address], http: { enabled: false }, grants: { peers: 'anyone' } }
     }
     this.#to = dids.sleeper as string
     for (const role of ROLES) {

@@ -4,11 +4,10 @@ import { join } from 'node:path'
 import { AgentCard } from '@a2a-js/sdk'
 import { type Client, ClientFactory, JsonRpcTransportFactory } from '@a2a-js/sdk/client'
 import { Level } from 'level'
-import { toHex } from '../../protocol/bytes.ts'
+import { equals, toHex } from '../../protocol/bytes.ts'
 import { keepsMessages, reachabilityAt } from '../../protocol/delivery/reachability.ts'
 import { type EidHex, eid, eidHex, eidToDid } from '../../protocol/identity/eid.ts'
 import { agentCard, rpcUrlOf } from '../../src/a2a/agent-card.ts'
-import { bearerAuthenticator } from '../../src/a2a/bearer.ts'
 import { type A2aEdge, type A2aEdgeComponents, type A2aEdgeSettings, createA2aEdge, type RemoteAgents } from '../../src/a2a/edge.ts'
 import { createKeepAsleep, createKeepOpaque } from '../../src/a2a/keep-asleep.ts'
 import { LocalA2a } from '../../src/a2a/local-a2a.ts'
@@ -19,9 +18,12 @@ import { Drain } from '../../src/delivery/drain.ts'
 import { LevelAsleepQueue } from '../../src/delivery/level-asleep-queue.ts'
 import { OutgoingObjects } from '../../src/delivery/outgoing.ts'
 import { ReplayCache } from '../../src/delivery/replay-cache.ts'
+import type { Access, PeerAccess } from '../../src/grants/access.ts'
+import type { Grants } from '../../src/grants/grants.ts'
+import type { SendBuckets } from '../../src/grants/send-buckets.ts'
 import type { AgentReachability, LocalAgent } from '../../src/identity/agent.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
-import { silentLogger } from '../../src/platform/logger.ts'
+import { type Logger, silentLogger } from '../../src/platform/logger.ts'
 import { systemRandom } from '../../src/platform/random.ts'
 import { Store } from '../../src/store/store.ts'
 import { type AgentHandler, loadHandler } from '../../src/tasks/handler.ts'
@@ -29,6 +31,7 @@ import { createTodos, type LevelTodos } from '../../src/tasks/level-todos.ts'
 import type { TodosSettings } from '../../src/tasks/settings.ts'
 import type { JsonObject, Principal } from '../../src/tasks/todo.ts'
 import { createWorker, type Worker } from '../../src/tasks/worker.ts'
+import { openAccess } from './grants-fixture.ts'
 
 export type TestAgent = LocalAgent & { reachability: AgentReachability; readonly token: string }
 
@@ -90,6 +93,10 @@ export interface A2aNodeInit {
   edge?: Partial<A2aEdgeSettings>
   blockingWaitMs?: number
   refusals?: A2aEdgeComponents['refusals']
+  /** default: `anyone` */
+  peers?: PeerAccess
+  /** told of grants and their buckets; default: nothing */
+  logger?: Logger
   wrapStore?: (store: Store) => Store
   /** whether the agents' processes hold a lease; default: they do */
   attached?: () => boolean
@@ -107,6 +114,9 @@ export interface A2aNode {
   store: Store
   workers: Map<string, Worker>
   outgoing: OutgoingObjects
+  grants: Grants
+  access: Access
+  buckets: SendBuckets
   stop(): Promise<void>
 }
 
@@ -126,14 +136,28 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
     { bounds: () => bounds, alsoRemove: (record) => outgoing.removal(record) }
   )
   const replay = await ReplayCache.open(components)
-  const drain = new Drain({ ...components, queue, replay, clockGuard, todos }, { approvalFor: () => 'none' })
+  const drainInit = (access: Access) => ({
+    approvalFor: () => 'none' as const,
+    isAudience: (agent: LocalAgent, audience: Uint8Array) => equals(audience, agent.eid),
+    maySend: (agent: LocalAgent, principal: string) => access.maySendStill(agent, principal)
+  })
   const byEid = new Map<EidHex, TestAgent>(init.agents.map((agent) => [agent.eidHex, agent]))
   const reachability = (agent: LocalAgent) =>
     reachabilityAt(agent.reachability, { nowMs: clock.nowMs(), attached: init.attached?.() ?? true })
   let edge: A2aEdge | undefined
   const skills = new Map<string, Awaited<ReturnType<typeof loadHandler>>['skills']>()
+  const { grants, access, buckets } = await openAccess({
+    store,
+    clock,
+    peers: init.peers ?? 'anyone',
+    own: init.agents,
+    byToken: (text) => init.agents.find(({ token }) => token === text),
+    ...(init.logger === undefined ? {} : { logger: init.logger })
+  })
+  const drain = new Drain({ ...components, queue, replay, clockGuard, todos }, drainInit(access))
   const local = new LocalA2a({
     todos,
+    access,
     clock,
     reachability,
     card: (agent) =>
@@ -169,7 +193,7 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
       local,
       keep: createKeepAsleep({ outgoing, queue }),
       keepOpaque: createKeepOpaque({ queue, random: systemRandom }),
-      authenticate: bearerAuthenticator({ tokens: () => init.agents.map((agent) => ({ agent, token: agent.token })), crypto: nodeCrypto }),
+      authenticate: (token) => access.ofBearer(token),
       crypto: nodeCrypto,
       logger: silentLogger,
       ...(init.remote !== undefined ? { remote: init.remote } : {}),
@@ -187,9 +211,13 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
     store,
     workers,
     outgoing,
+    grants,
+    access,
+    buckets,
     async stop() {
       await serving.close()
       for (const worker of workers.values()) await worker.stop()
+      grants.stop()
       await todos.stop()
       await store.close()
     }

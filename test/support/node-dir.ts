@@ -10,8 +10,8 @@ import type { RookeryErrorJson } from '../../src/errors.ts'
 import { initDataDir } from '../../src/identity/init.ts'
 import { systemRandom } from '../../src/platform/random.ts'
 
-/** Loopback only, any port. */
-export const LOOPBACK: ConfigInput = { listen: ['/ip4/127.0.0.1/udp/0/quic-v1'], http: { port: 0 } }
+/** Loopback only, any port, and the door open: what a grant is about is tested where it is named. */
+export const LOOPBACK: ConfigInput = { listen: ['/ip4/127.0.0.1/udp/0/quic-v1'], http: { port: 0 }, grants: { peers: 'anyone' } }
 
 /** An initialised data directory that goes away with {@link remove}. */
 export function nodeDir(): { path: string; peer: string; remove(): void } {

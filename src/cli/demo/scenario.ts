@@ -7,6 +7,7 @@ import { ProcessNode, tokenOf } from './process-node.ts'
 
 export const DEMO_SPACE = 'org.agentnet/marketplace.energy@1'
 const PARENT_TOPIC = 'org.agentnet/marketplace'
+const DAY_MS = 86_400_000
 const FILE_BYTES = 256 * 1_024
 const TO_CAROL = 'tonight, please'
 
@@ -82,6 +83,7 @@ export class DemoScenario {
     await this.#step('A announces the space', () => this.#announce())
     await this.#step('B and C join it', () => this.#join())
     const found = await this.#step('A finds both by topic and by parent topic', () => this.#find(bob, carol))
+    await this.#step('B and C let A in', () => this.#letIn(alice))
     const session = await this.#step('A opens a session to B', () => this.#openSession(bob))
     const token = await tokenOf(alice)
     await this.#step('A sends B a text and a file', () => this.#sendFile(alice, bob, token))
@@ -163,6 +165,15 @@ export class DemoScenario {
       details.push(`${name}: ${dids.length} in ${Math.round(result.elapsedMs)} ms`)
     }
     return { value: found, detail: details.join('; ') }
+  }
+
+  /** Being found gives no right: each owner grants it, for a day. */
+  async #letIn(alice: AgentView): Promise<{ value: undefined; detail: string }> {
+    const [b, c] = await Promise.all(
+      [this.b, this.c].map((node) => node.call('grant.create', { name: 'alice', for: alice.did, ttlMs: DAY_MS }, this.#options))
+    )
+    check(b?.for === alice.did && c?.for === alice.did, 'two grants for alice', [b, c])
+    return { value: undefined, detail: `grants ${b.id} and ${c.id} for ${short(alice.did)}: ${b.verbs.join(', ')}` }
   }
 
   async #openSession(bob: AgentView): Promise<{ value: { transport: string; state: string; handshakeMs: number }; detail: string }> {

@@ -1,0 +1,37 @@
+import type { EidHex } from '../../protocol/identity/eid.ts'
+import type { LocalAgent } from '../identity/agent.ts'
+import type { Principal } from '../tasks/todo.ts'
+
+/** What a grant may allow (protocol/README.md §9, Grants): `send` makes tasks and goes on with them, `push` has this node call a webhook. */
+export const GRANT_VERBS = ['send', 'read', 'cancel', 'push'] as const
+export type GrantVerb = (typeof GRANT_VERBS)[number]
+
+/** A grant as the doors see it while it is in force. */
+export interface GrantInForce {
+  readonly id: string
+  /** what the agent's things are filed under: its first EID */
+  readonly agent: EidHex
+  readonly verbs: readonly GrantVerb[]
+  /** fires when it is revoked or expires: what runs in its name ends then */
+  readonly ended: AbortSignal
+}
+
+/**
+ * Who asks, once a door has verified it. `id` owns the tasks that are made: `eid:<first EID>` for a local agent's token, a peer, and a grant that is
+ * bound to an EID, so the same tasks over HTTP and over a session; `grant:<id>` for a bearer credential without an EID.
+ */
+export interface VerifiedPrincipal extends Principal {
+  /** `owner`: an agent of this node; `grant`: a vended endpoint; `peer`: an EID that a session proved, without a grant */
+  readonly kind: 'owner' | 'grant' | 'peer'
+  /** for lists and logs: the agent's name, the grant's, or the EID in hex */
+  readonly name: string
+  /** with `owner` */
+  readonly owner?: LocalAgent
+  /** with `grant` */
+  readonly grant?: GrantInForce
+}
+
+/** The principal of one of our own agents. */
+export function ownerPrincipal(agent: LocalAgent): VerifiedPrincipal {
+  return { kind: 'owner', id: `eid:${agent.homeHex ?? agent.eidHex}`, eid: agent.eidHex, name: agent.name, owner: agent }
+}
