@@ -21,6 +21,7 @@ import { outboxHandlers, outboxView } from './outbox-handlers.ts'
 import { pointHandlers } from './point-handlers.ts'
 import { spaceHandlers } from './space-handlers.ts'
 import { stateHandlers } from './state-handlers.ts'
+import { todoHandlers } from './todo-handlers.ts'
 
 /** Reads the settings of a running node anew. @throws RookeryError as `loadConfig`; nothing is changed then */
 export type Reload = () => Reloaded & { warnings: string[] }
@@ -44,6 +45,7 @@ export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } =
     ...stateHandlers(node),
     ...groupHandlers(node),
     ...outboxHandlers(node),
+    ...todoHandlers(node),
     ...grantHandlers(node),
     discover: (params, context) => discover(node, params, context),
     status: () => nodeStatus(node),

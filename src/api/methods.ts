@@ -37,6 +37,7 @@ import { GRANT_PARAMS, type GrantResults } from './grant-methods.ts'
 import { GROUP_PARAMS, type GroupResults } from './group-methods.ts'
 import { OUTBOX_PARAMS, type OutboxResults, type OutboxView } from './outbox-methods.ts'
 import { STATE_PARAMS, type StateResults } from './state-methods.ts'
+import { TODO_PARAMS, type TodoResults } from './todo-methods.ts'
 
 /** Bounds of the control API; a request above one is refused with the bound's name. */
 export const CONTROL_BOUNDS = {
@@ -292,6 +293,7 @@ export const CONTROL_PARAMS = {
   ...STATE_PARAMS,
   ...GROUP_PARAMS,
   ...OUTBOX_PARAMS,
+  ...TODO_PARAMS,
   ...GRANT_PARAMS,
   /** with `did` (or the name of an agent of this node): that one, after asking its registrars */
   standing: z.strictObject({ did: did.optional(), limit: limit.optional() })
@@ -413,7 +415,7 @@ export interface QueueEntry {
   expiresAtMs: number
 }
 
-export interface ControlResults extends StateResults, GroupResults, OutboxResults, GrantResults {
+export interface ControlResults extends StateResults, GroupResults, OutboxResults, TodoResults, GrantResults {
   status: NodeStatus
   'doctor.network': NetworkReport
   'config.reload': Reloaded & { warnings: string[] }
