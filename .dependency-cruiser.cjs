@@ -22,8 +22,7 @@ module.exports = {
       from: { path: '^protocol/', pathNot: '\\.test\\.ts$' },
       to: {
         path: 'node_modules',
-        pathNot:
-          'node_modules/(uint8arrays|multiformats|cborg|@ipld/dag-cbor|@noble/(ed25519|curves|hashes|ciphers)|@hpke/(core|common|dhkem-x25519))/'
+        pathNot: 'node_modules/(uint8arrays|multiformats|@noble/(ed25519|curves|hashes|ciphers)|@hpke/(core|common|dhkem-x25519))/'
       }
     },
     {

@@ -31,10 +31,16 @@ export async function openQueue(dir: string) {
   const startedMs = performance.now()
   const queue = await LevelAsleepQueue.open({ ...components, clockGuard }, { bounds: () => RAISED })
   const openMs = performance.now() - startedMs
-  const drainOf = async (perSecMax: number) => {
+  const drainOf = async (perSecMax: number, batchMax?: number) => {
     const replay = await ReplayCache.open({ store }, { namesMax: 1_000_000 })
     const todos = await createTodos(components, { openMax: 1_000_000, openPerCallerMax: 1_000_000 })
-    return { todos, drain: new Drain({ ...components, queue, replay, clockGuard, todos }, { perSecMax, approvalFor: () => 'none' }) }
+    return {
+      todos,
+      drain: new Drain(
+        { ...components, queue, replay, clockGuard, todos },
+        { perSecMax, approvalFor: () => 'none', ...(batchMax === undefined ? {} : { batchMax }) }
+      )
+    }
   }
   return { store, queue, openMs, drainOf }
 }

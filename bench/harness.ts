@@ -3,10 +3,10 @@ import { cpus, loadavg, platform, release } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** One of the things compared; `sample` gives one figure in the question's unit. */
+/** One of the things compared; `sample` gives one figure in the question's unit, and others that were measured with it. */
 export interface Contender {
   name: string
-  sample(): Promise<number>
+  sample(): Promise<number | { value: number; beside: Record<string, number> }>
 }
 
 export interface Question {
@@ -33,6 +33,8 @@ export interface Row {
   ratioP25: number
   ratioP75: number
   samples: number[]
+  /** medians of what was measured with it */
+  beside: Record<string, number>
 }
 
 /**
@@ -42,9 +44,16 @@ export interface Row {
 export async function compare(question: Question, contenders: readonly Contender[]): Promise<Row[]> {
   for (const contender of contenders) await contender.sample()
   const samples = new Map<string, number[]>(contenders.map((one) => [one.name, []]))
+  const besides = new Map<string, Record<string, number[]>>(contenders.map((one) => [one.name, {}]))
   for (let round = 0; round < question.rounds; round++) {
     const order = round % 2 === 0 ? contenders : [...contenders].reverse()
-    for (const contender of order) samples.get(contender.name)?.push(await contender.sample())
+    for (const { name, sample } of order) {
+      const got = await sample()
+      const { value, beside } = typeof got === 'number' ? { value: got, beside: {} } : got
+      samples.get(name)?.push(value)
+      const held = besides.get(name) as Record<string, number[]>
+      for (const [what, one] of Object.entries(beside)) held[what] = [...(held[what] ?? []), one]
+    }
   }
   const base = samples.get(question.baseline) ?? []
   const rows = contenders.map(({ name }) => {
@@ -58,7 +67,8 @@ export async function compare(question: Question, contenders: readonly Contender
       ratio: quantile(ratios, 0.5),
       ratioP25: quantile(ratios, 0.25),
       ratioP75: quantile(ratios, 0.75),
-      samples: own
+      samples: own,
+      beside: Object.fromEntries(Object.entries(besides.get(name) ?? {}).map(([what, values]) => [what, quantile(values, 0.5)]))
     }
   })
   print(question, rows)
@@ -90,7 +100,8 @@ function print(question: Question, rows: readonly Row[]): void {
     const spread = `${figure(row.p25)} … ${figure(row.p75)}`
     const ratio =
       row.name === question.baseline ? 'baseline' : `${row.ratio.toFixed(2)}× (${row.ratioP25.toFixed(2)} … ${row.ratioP75.toFixed(2)})`
-    console.log(`  ${row.name.padEnd(width)}  ${figure(row.median).padStart(9)}   ${spread.padEnd(20)}  ${ratio}`)
+    const beside = Object.entries(row.beside).map(([what, value]) => `   ${what} ${figure(value)}`)
+    console.log(`  ${row.name.padEnd(width)}  ${figure(row.median).padStart(9)}   ${spread.padEnd(20)}  ${ratio}${beside.join('')}`)
   }
 }
 

@@ -1,3 +1,4 @@
+import { decode as dagDecode, encode as dagEncode } from '@ipld/dag-cbor'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { equals, fromHex, toHex, utf8 } from './bytes.ts'
@@ -148,6 +149,35 @@ describe('deterministic CBOR', () => {
         expect(decodeCbor(encodeCbor(value))).toEqual(value)
       })
     )
+  })
+
+  it('[D-30] writes what another implementation writes, and reads what that one wrote', () => {
+    const unpaired = fc.string({ unit: 'binary', maxLength: 40 })
+    fc.assert(
+      fc.property(fc.oneof(arbCbor, unpaired, fc.dictionary(unpaired, fc.integer(), { noNullPrototype: true })), (value) => {
+        const bytes = encodeCbor(value)
+        expect(toHex(bytes)).toBe(toHex(dagEncode(value)))
+        expect(decodeCbor(bytes)).toEqual(dagDecode(bytes))
+      }),
+      { numRuns: 1_000 }
+    )
+  })
+
+  it.each([
+    ['a fraction', 1.5],
+    ['an integer beyond 2^53 − 1', 2 ** 53],
+    ['null', null],
+    ['a bigint', 1n]
+  ])('[D-30] writes no %s', (_, value) => {
+    expect(errorOf(() => encodeCbor(value as CborValue))?.code).toBe('CBOR_INVALID')
+    expect(toHex(encodeCbor([1]))).toBe('8101')
+  })
+
+  it('writes items larger than the buffer that it keeps, one after another', () => {
+    for (const length of [10, 100_000, 3, 1_100_000]) {
+      const bytes = new Uint8Array(length).fill(length % 251)
+      expect(decodeCbor(encodeCbor({ bytes, n: length }))).toEqual({ bytes, n: length })
+    }
   })
 
   it('[D-30] meets arbitrary bytes with a value or a ProtocolError, and a value has these bytes only', () => {

@@ -65,6 +65,7 @@ export class AgentRotations {
       try {
         if (this.#parts.publishing === 'automatic') {
           await this.#withdrawLocator(before)
+          await this.#parts.mailRecords.withdraw(before, { signal: this.#signal })
           await this.#parts.spaces.handOver(before, agent, { signal: this.#signal })
           await this.#parts.points.handOver(before, agent, { signal: this.#signal })
         }

@@ -13,6 +13,7 @@ import { type KeeperRound, OwnKeepers } from './delivery/own-keepers.ts'
 import { homeOf, type LocalAgent } from './identity/agent.ts'
 import type { NodeParts } from './node-parts.ts'
 import type { Session } from './sessions/session.ts'
+import { stateClass } from './tasks/states.ts'
 import type { JsonObject } from './tasks/todo.ts'
 
 export interface MailComponents extends NodeParts {
@@ -53,8 +54,15 @@ export class NodeMail {
       clockGuard,
       agents: () => agents.list(),
       keepersOf: () => this.#ownKeepers.filter((one) => agents.ofAnyEid(one) === undefined),
+      formerOf: (one) => components.mailRecords.former(one).filter((eid) => agents.ofAnyEid(eid) === undefined),
+      mailOf: (one) => components.mailRecords.published(one),
       bounds: () => config.queue,
       rootOf,
+      taskEnded: async (id) => {
+        const todo = await components.todos.get(id)
+        return todo === undefined || stateClass(todo.state) === 'terminal'
+      },
+      slotOf: (one, issuer) => components.access.slotOf(homeOf(one), issuer),
       isOwn: (one, eid) => agents.ofAnyEid(eid)?.homeHex === homeOf(one)
     })
   }
@@ -69,6 +77,7 @@ export class NodeMail {
       if (event.kind === 'resumed') this.#seen(eidFromDid(event.session.remote))
     })
     locators.onNewer((eid) => this.#seen(eid))
+    for (const [home, record] of this.#c.keeper?.mailRecords() ?? []) this.#c.mailRecords.keepAlive(home, record)
     this.#runner.start()
     this.#keepers.start()
   }

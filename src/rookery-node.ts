@@ -5,10 +5,13 @@ import type { A2aEdge, RemoteAgents } from './a2a/edge.ts'
 import { createKeepAsleep } from './a2a/keep-asleep.ts'
 import { LocalA2a } from './a2a/local-a2a.ts'
 import { createRemoteAgents } from './a2a/remote.ts'
+import { sealForWish } from './a2a/sealed-wish.ts'
 import { sendByMailbox } from './a2a/send-by-mailbox.ts'
 import { type SendOutcome, sendMessage } from './a2a/send-message.ts'
+import { TaskStreams } from './a2a/task-streams.ts'
 import { AgentPublishing } from './agent-publishing.ts'
 import { AgentRotations, type RotationReport } from './agent-rotations.ts'
+import { type BackupReport, backUp } from './backup/backup.ts'
 import type { Config } from './config/schema.ts'
 import { currentPolicy } from './delivery/approval-policy.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from './delivery/asleep-queue.ts'
@@ -23,6 +26,7 @@ import { nodeMcpActions } from './doors/node-mcp.ts'
 import { checkSideEffects } from './ecc/node-contracts.ts'
 import { RookeryError } from './errors.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
+import type { Friends } from './friends/friends.ts'
 import type { Access } from './grants/access.ts'
 import type { Grants } from './grants/grants.ts'
 import type { SendBuckets } from './grants/send-buckets.ts'
@@ -43,8 +47,10 @@ import type { Random } from './platform/random.ts'
 import { unknownPoint } from './points/own-points.ts'
 import { readPoint } from './points/point-channel.ts'
 import type { Points } from './points/points.ts'
+import type { NodePush } from './push/node-push.ts'
 import type { RunningSessionManager } from './sessions/create-session-manager.ts'
 import type { Session, SessionOpenOptions } from './sessions/session.ts'
+import type { MailRecords } from './spaces/mail-records.ts'
 import type { Registry } from './spaces/registry.ts'
 import type { Locators, PublishOptions, Spaces } from './spaces/spaces.ts'
 import type { StoreState } from './store/store.ts'
@@ -73,6 +79,8 @@ export class RookeryNode {
   readonly registry: Registry
   readonly spaces: Spaces
   readonly locators: Locators
+  /** who keeps mail for our agents, published for a week (protocol/README.md §3) */
+  readonly mailRecords: MailRecords
   readonly sessions: RunningSessionManager
   /** state shared by several agents (protocol/README.md §6, Groups) */
   readonly groups: Groups
@@ -88,8 +96,12 @@ export class RookeryNode {
   readonly grants: Grants
   /** how fast tasks may be made with them */
   readonly sendBuckets: SendBuckets
+  /** friend requests, ours and of others; an approval vends a grant */
+  readonly friends: Friends
   /** who may do what with our agents: the one check of every door */
   readonly access: Access
+  /** webhooks of callers; undefined where they are off */
+  readonly push: NodePush | undefined
   readonly todos: LevelTodos
   readonly queue: LevelAsleepQueue
   readonly logger: Logger
@@ -98,6 +110,7 @@ export class RookeryNode {
   /** where the operator's server listens, once the daemon opened it */
   opsUrl: string | undefined
   readonly #parts: NodeParts
+  readonly #streams: TaskStreams | undefined
   readonly #local: LocalA2a
   readonly #remote: RemoteAgents
   readonly #drain: Drain
@@ -130,6 +143,7 @@ export class RookeryNode {
     this.registry = parts.registry
     this.spaces = parts.spaces
     this.locators = locators
+    this.mailRecords = parts.mailRecords
     this.sessions = sessions
     this.groups = parts.groups
     this.discovery = parts.discovery
@@ -139,6 +153,8 @@ export class RookeryNode {
     this.grants = parts.grants
     this.sendBuckets = parts.buckets
     this.access = parts.access
+    this.friends = parts.friends
+    this.push = parts.push
     this.todos = todos
     this.queue = queue
     this.logger = logger.child('node')
@@ -162,17 +178,21 @@ export class RookeryNode {
     })
     this.attachments = new Attachments(parts, (home, now) => this.#attached(home, now))
     this.work = new AgentWork({ ...parts, attachments: this.attachments, reachability: (agent) => this.reachability(agent) })
+    this.#streams = config.streams.enabled ? new TaskStreams({ todos, clock }, config.streams) : undefined
     this.#local = new LocalA2a({
       todos,
       access: parts.access,
       clock,
       reachability: (agent) => this.reachability(agent),
       card: (agent) => this.card(agent),
-      blockingWaitMs: config.tasks.waitMaxMs
+      blockingWaitMs: config.tasks.waitMaxMs,
+      ...(parts.push === undefined ? {} : { push: parts.push }),
+      ...(this.#streams === undefined ? {} : { streams: this.#streams })
     })
     const remote = createRemoteAgents({ locators, sessions, outgoing, crypto, clock, logger: logger.child('a2a') })
     this.#remote = {
       call: (from, to, ...rest) => remote.call(from, this.newestEid(to), ...rest),
+      stream: (from, to, ...rest) => remote.stream(from, this.newestEid(to), ...rest),
       card: (from, to, ...rest) => remote.card(from, this.newestEid(to), ...rest)
     }
     this.mail = new NodeMail({
@@ -190,6 +210,7 @@ export class RookeryNode {
   async begin(): Promise<void> {
     const { agents, closing } = this.#parts
     closing.push('handlers', 1_000, () => this.#runners.stop())
+    closing.push('streams', 100, () => this.#streams?.stop())
     closing.push('timers', 100, () => {
       this.#cancelMaintenance()
       this.#schedule.stop()
@@ -223,6 +244,8 @@ export class RookeryNode {
       if (this.reachability(agent).state === 'accepts') void this.#drainQuietly(agent)
     }
     this.mail.begin()
+    this.push?.start()
+    this.friends.start()
     this.#maintain()
   }
 
@@ -285,9 +308,11 @@ export class RookeryNode {
   card(agent: LocalAgent): JsonObject {
     return agentCard({
       agent,
+      pushNotifications: this.push !== undefined,
       skills: this.#runners.skills(agent),
       version,
       rpcUrl: rpcUrlOf(this.#edge?.publicUrl ?? 'http://127.0.0.1', agent.did),
+      streaming: this.#streams !== undefined,
       bounds: keepsMessages(agent.reachability) ? this.queueBounds : undefined,
       extensions: this.#parts.contracts.extension(homeOf(agent))
     })
@@ -304,6 +329,14 @@ export class RookeryNode {
 
   queueUsage(agent: LocalAgent): Promise<QueueUsage> {
     return this.queue.usage(homeOf(agent))
+  }
+
+  /** Everything that this node cannot get back from others, as of one moment, into one file. @throws RookeryError as {@link backUp} */
+  backUp(input: { file: string; passphrase: string | undefined }, options: PublishOptions = {}): Promise<BackupReport> {
+    const { dataDir } = this.config
+    if (dataDir === undefined)
+      throw new RookeryError('BACKUP_FAILED', 'this node keeps nothing on disk', { kind: 'config', field: 'dataDir' })
+    return backUp({ store: this.#parts.store, peer: this.peer, nowMs: this.clock.nowMs() }, { ...input, dataDir }, options)
   }
 
   /** The agent's own A2A endpoint on loopback. */
@@ -346,15 +379,22 @@ export class RookeryNode {
    * Sends an A2A message in the name of one of our agents.
    * @param options.waitMs - for the task to end, by default 30 s; 0: until it is accepted
    * @param options.via - `mailbox`: straight into the agent's asleep queue, where it keeps one
+   * @param options.ttlMs - wherever it waits, it ends after so long (G-09), six days at most; default: the longest that each place has
    */
   async send(
     input: { from: HostedAgent; to: Eid; message: JsonObject },
-    options: { waitMs?: number; via?: 'live' | 'mailbox'; signal?: AbortSignal } = {}
+    { ttlMs, ...options }: { waitMs?: number; via?: 'live' | 'mailbox'; ttlMs?: number | undefined; signal?: AbortSignal } = {}
   ): Promise<SendOutcome> {
     const { agents, clock, queue, outgoing } = this.#parts
     const keep = createKeepAsleep({ outgoing, queue })
     const signal = options.signal === undefined ? this.signal : AbortSignal.any([options.signal, this.signal])
     const to = this.newestEid(input.to)
+    if (ttlMs !== undefined) {
+      const copy = await sealForWish(this.#parts, { ...input, to, ttlMs }, signal)
+      const sent = await this.send(input, options)
+      if (sent.outcome !== 'queued') await copy.forget()
+      return sent
+    }
     if (options.via === 'mailbox') return await sendByMailbox({ ...this.#parts, keep }, { ...input, to }, { signal })
     return await sendMessage(
       {

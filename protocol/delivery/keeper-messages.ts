@@ -1,6 +1,7 @@
 import type { CborFields, CborValue } from '../cbor.ts'
 import { ProtocolError } from '../errors.ts'
 import { type Eid, eid } from '../identity/eid.ts'
+import { RECORD_BYTES_MAX } from '../records/envelope.ts'
 import type { QueueBounds } from './bounds.ts'
 import { CONFIRMATION_BYTES_MAX } from './confirmation.ts'
 import { OBJECT_ID_BYTES, type ObjectId, objectId } from './object.ts'
@@ -16,8 +17,8 @@ const OBJECT_BYTES_MAX = 1_048_576
 
 /** To a keeper; numbers of requests are the asker's own, u32, and answers repeat them. */
 export type KeeperRequest =
-  /** Keep for me, within at most these bounds. Whoever asks is the audience; again renews. */
-  | { type: 'keep'; bounds: QueueBounds }
+  /** Keep for me, within at most these bounds, and put my `mail` record again while it lives. Whoever asks is the audience; again renews. */
+  | { type: 'keep'; bounds: QueueBounds; mail?: Uint8Array | undefined }
   /** What you hold for me, in order of arrival, from behind this cursor; 0: from the beginning. */
   | { type: 'fetch'; after: number }
   /** Let go of these: each a confirmation that I signed. */
@@ -41,7 +42,7 @@ export type KeeperMessage = KeeperRequest | KeeperAnswer
 export function keeperMembers(message: KeeperMessage): Record<string, CborValue> {
   switch (message.type) {
     case 'keep':
-      return boundsMembers(message.bounds)
+      return { ...boundsMembers(message.bounds), ...(message.mail === undefined ? {} : { mail: message.mail }) }
     case 'kept':
       return { ...boundsMembers(message.bounds), until: message.untilMs }
     case 'fetch':
@@ -62,8 +63,10 @@ export function keeperMembers(message: KeeperMessage): Record<string, CborValue>
 /** @throws ProtocolError `FIELD_MISSING`, `FIELD_INVALID` */
 export function readKeeperMessage(fields: CborFields, type: KeeperMessage['type']): KeeperMessage {
   switch (type) {
-    case 'keep':
-      return { type, bounds: readBounds(fields) }
+    case 'keep': {
+      const mail = fields.optional('mail', (name) => fields.bytes(name, { min: 1, max: RECORD_BYTES_MAX }))
+      return { type, bounds: readBounds(fields), ...(mail === undefined ? {} : { mail }) }
+    }
     case 'kept':
       return { type, bounds: readBounds(fields), untilMs: fields.uint('until') }
     case 'fetch':

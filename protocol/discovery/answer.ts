@@ -4,6 +4,7 @@ import type { CryptoProvider, Signer } from '../crypto/provider.ts'
 import { ProtocolError } from '../errors.ts'
 import { context } from '../identity/contexts.ts'
 import { type Eid, eid } from '../identity/eid.ts'
+import type { AnnounceRecord } from '../records/announce.ts'
 import { openRecord, RECORD_BYTES_MAX, SIGNATURE_BYTES } from '../records/envelope.ts'
 import { type GpRecord, gpType } from '../records/gp.ts'
 import { JOIN_BYTES_MAX, type JoinRecord } from '../records/join.ts'
@@ -22,6 +23,8 @@ export interface AnswerContent {
   readonly join?: Uint8Array
   readonly gp?: Uint8Array
   readonly locator?: Uint8Array
+  /** alone, from a registrar: what tells over how many keys a space spreads its members */
+  readonly announce?: Uint8Array
 }
 
 /** A verified answer. */
@@ -41,12 +44,13 @@ export function memberContent(signer: Signer, seed: WorkSeed, records: Pick<Answ
   return encodeAnswer({ responder: { eid: eid(signer.publicKey), signature: signer.sign(signedBytes(seed)) }, ...records })
 }
 
-export function encodeAnswer({ responder, join, gp, locator }: AnswerContent): Uint8Array {
+export function encodeAnswer({ responder, join, gp, locator, announce }: AnswerContent): Uint8Array {
   return encodeCbor({
     ...(responder === undefined ? {} : { eid: responder.eid, sig: responder.signature }),
     ...(join === undefined ? {} : { join }),
     ...(gp === undefined ? {} : { gp }),
-    ...(locator === undefined ? {} : { locator })
+    ...(locator === undefined ? {} : { locator }),
+    ...(announce === undefined ? {} : { announce })
   })
 }
 
@@ -60,7 +64,13 @@ export function decodeAnswer(content: Uint8Array): AnswerContent {
   const join = fields.optional('join', (name) => fields.bytes(name, { min: 1, max: JOIN_BYTES_MAX }))
   const gp = fields.optional('gp', (name) => fields.bytes(name, { min: 1, max: POINT_BYTES_MAX }))
   const locator = fields.optional('locator', (name) => fields.bytes(name, { min: 1, max: RECORD_BYTES_MAX }))
+  const announce = fields.optional('announce', (name) => fields.bytes(name, { min: 1, max: RECORD_BYTES_MAX }))
   fields.end()
+  if (announce !== undefined) {
+    if ([responder, join, gp, locator].some((other) => other !== undefined))
+      throw new ProtocolError('FIELD_UNKNOWN', 'an announcement stands alone in an answer', { field: 'answer.announce' })
+    return { announce }
+  }
   if (join !== undefined && gp !== undefined)
     throw new ProtocolError('FIELD_UNKNOWN', 'an answer is of a space or of a point', { field: 'answer.gp' })
   if (responder === undefined && ((join ?? gp) === undefined || locator !== undefined)) {
@@ -72,6 +82,22 @@ export function decodeAnswer(content: Uint8Array): AnswerContent {
     ...(gp === undefined ? {} : { gp }),
     ...(locator === undefined ? {} : { locator })
   }
+}
+
+/**
+ * The announcement of the very space that was asked for, alive.
+ * @param target - the DS_ID
+ * @throws ProtocolError what records are refused for; `RECORD_EXPIRED` for one that was taken back
+ */
+export function verifySpaceAnswer(
+  crypto: CryptoProvider,
+  announce: Uint8Array,
+  { target, nowMs }: { target: Uint8Array; nowMs: number }
+): AnnounceRecord {
+  const record = openSetEntry(crypto, 'announcements', target, announce, nowMs).record as AnnounceRecord
+  if (record.payload.gone === true)
+    throw new ProtocolError('RECORD_EXPIRED', 'the answer holds an announcement that was taken back', { field: 'answer.announce' })
+  return record
 }
 
 /**
@@ -90,6 +116,9 @@ export function verifyAnswer(
     throw new ProtocolError('SIGNATURE_INVALID', 'the answer is not signed for this request', { field: 'answer.sig' })
   }
   const join = content.join === undefined ? undefined : (openSetEntry(crypto, 'members', target, content.join, nowMs).record as JoinRecord)
+  if (responder === undefined && join?.payload.unlisted === true) {
+    throw new ProtocolError('FIELD_INVALID', 'a registrar shows a member that is unlisted', { field: 'answer.join' })
+  }
   const gp =
     content.gp === undefined
       ? undefined

@@ -7,9 +7,14 @@ import { encodeCbor } from '../cbor.ts'
 import { nobleCrypto } from '../crypto/noble.ts'
 import { REACHABILITY_MODES } from '../delivery/modes.ts'
 import { ProtocolError } from '../errors.ts'
+import { eid } from '../identity/eid.ts'
+import { ANNOUNCE_TTL_SEC, type Announce, announceTombstone, announceType, POLICY_OPEN } from '../records/announce.ts'
+import { buildRecord } from '../records/envelope.ts'
+import { JOIN_TTL_SEC, joinType } from '../records/join.ts'
 import { Admission, difficultyAt, REQUEST_WINDOW_MS } from './admission.ts'
-import { decodeAnswer, encodeAnswer, memberContent, verifyAnswer } from './answer.ts'
+import { decodeAnswer, encodeAnswer, memberContent, verifyAnswer, verifySpaceAnswer } from './answer.ts'
 import { type Criteria, decodeCriteria, encodeCriteria, meetsCriteria } from './criteria.ts'
+import { dsId } from './names.ts'
 import { Allowance, membersOfEach, roleOf, stemCandidates } from './relay.ts'
 import { ReplaySet } from './replay-set.ts'
 import { buildRequest, type DiscoveryRequest, decodeRequestHeader, encodeRequestHeader, withHops, withNonce } from './request.ts'
@@ -50,6 +55,11 @@ const rows = <T extends Vector>(name: string): [string, T][] =>
   ])
 const shown = (value: object) =>
   Object.fromEntries(Object.entries(value).map(([name, member]) => [name, member instanceof Uint8Array ? toHex(member) : member]))
+
+const signerOf = (fill: number) => {
+  const seed = new Uint8Array(32).fill(fill)
+  return { publicKey: nodeCrypto.ed25519.publicKey(seed), sign: (message: Uint8Array) => nodeCrypto.ed25519.sign(seed, message) }
+}
 
 async function codeOf(run: () => unknown): Promise<string | undefined> {
   try {
@@ -173,6 +183,18 @@ describe('answers', () => {
     }
   })
 
+  it('[G-37] takes no type but its own: every number that the draft or others use for something else is refused by name', async () => {
+    const [, request] = rows<RequestVector>('discovery-req')[0] as [string, RequestVector]
+    for (let type = 0; type < 256; type++) {
+      const code = await codeOf(() => decodeResponseHead(Uint8Array.of(1, type, 0, 1)))
+      if (type === 0x02) expect(code).toBeUndefined()
+      else expect(code).toBe(type === 0xf0 ? 'RANGE' : 'FRAME_TYPE')
+      const header = fromHex(request.hex)
+      header[1] = type
+      if (type !== 0x01) expect(await codeOf(() => decodeRequestHeader(header))).toBe('FRAME_TYPE')
+    }
+  })
+
   describe.each([
     ['node', nodeCrypto],
     ['noble', nobleCrypto]
@@ -214,16 +236,77 @@ describe('answers', () => {
   })
 
   it('[AD-06] [G-35] [D-07] signs for one request: the same answer does not verify under another seed', async () => {
-    const signer = {
-      publicKey: nodeCrypto.ed25519.publicKey(new Uint8Array(32).fill(1)),
-      sign: (message: Uint8Array) => nodeCrypto.ed25519.sign(new Uint8Array(32).fill(1), message)
-    }
+    const signer = signerOf(1)
     const seed = new Uint8Array(32).fill(6) as WorkSeed
     const content = decodeAnswer(memberContent(signer, seed, {}))
     const at = { target: new Uint8Array(32), nowMs: 0 }
     expect(toHex(verifyAnswer(nodeCrypto, content, { seed, ...at }).eid)).toBe(toHex(signer.publicKey))
     const other = new Uint8Array(32).fill(7) as WorkSeed
     expect(await codeOf(() => verifyAnswer(nodeCrypto, content, { seed: other, ...at }))).toBe('SIGNATURE_INVALID')
+  })
+})
+
+describe('what a registrar may say of a space', () => {
+  const curator = signerOf(1)
+  const nowMs = 1_800_000_000_000
+  const name = { ns: 'org.agentnet', topic: 'energy', version: 1 }
+  const target = dsId(nodeCrypto, name)
+  const ts = nowMs / 1_000
+  const payload: Announce = {
+    ns: name.ns,
+    topic: name.topic,
+    ver: 1,
+    desc: '',
+    curator: eid(curator.publicKey),
+    seeds: [],
+    policy: POLICY_OPEN,
+    shards: 4,
+    seq: nowMs,
+    ts,
+    exp: ts + ANNOUNCE_TTL_SEC
+  }
+  const announce = buildRecord(nodeCrypto, announceType, payload, curator)
+
+  it('[AD-01] [DS-15] is its announcement, alone in an answer and of the very space that was asked for', async () => {
+    const content = encodeAnswer({ announce: announce.bytes })
+    expect(content.length).toBeLessThanOrEqual(ITEM_CONTENT_BYTES_MAX)
+    const said = decodeAnswer(content)
+    expect(verifySpaceAnswer(nodeCrypto, said.announce as Uint8Array, { target, nowMs }).payload.shards).toBe(4)
+    expect(await codeOf(() => verifySpaceAnswer(nodeCrypto, announce.bytes, { target: new Uint8Array(32), nowMs }))).toBe(
+      'RECORD_KEY_MISMATCH'
+    )
+    const late = nowMs + ANNOUNCE_TTL_SEC * 1_000
+    expect(await codeOf(() => verifySpaceAnswer(nodeCrypto, announce.bytes, { target, nowMs: late }))).toBe('RECORD_EXPIRED')
+    const withdrawn = buildRecord(nodeCrypto, announceType, announceTombstone(payload, { seq: nowMs + 1, nowSec: ts }), curator)
+    expect(await codeOf(() => verifySpaceAnswer(nodeCrypto, withdrawn.bytes, { target, nowMs }))).toBe('RECORD_EXPIRED')
+    const crowded = encodeAnswer({ announce: announce.bytes, join: Uint8Array.of(1) })
+    expect(await codeOf(() => decodeAnswer(crowded))).toBe('FIELD_UNKNOWN')
+  })
+
+  it('[G-27] is no member that is unlisted: such a one answers itself', async () => {
+    const member = signerOf(2)
+    const seed = new Uint8Array(32).fill(6) as WorkSeed
+    const join = (unlisted: { unlisted?: true }) =>
+      buildRecord(
+        nodeCrypto,
+        joinType,
+        {
+          dsid: target,
+          eid: eid(member.publicKey),
+          curator: payload.curator,
+          tags: [],
+          mode: 'always_on',
+          seq: nowMs,
+          ts,
+          exp: ts + JOIN_TTL_SEC,
+          ...unlisted
+        },
+        member
+      ).bytes
+    const judge = (content: Uint8Array) => verifyAnswer(nodeCrypto, decodeAnswer(content), { seed, target, nowMs })
+    expect(judge(encodeAnswer({ join: join({}) })).kind).toBe('record')
+    expect(await codeOf(() => judge(encodeAnswer({ join: join({ unlisted: true }) })))).toBe('FIELD_INVALID')
+    expect(judge(memberContent(member, seed, { join: join({ unlisted: true }) })).kind).toBe('member')
   })
 })
 

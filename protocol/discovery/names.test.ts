@@ -6,7 +6,7 @@ import { alice, arbDotted, bob } from '../../test/unit/record-arbitraries.ts'
 import { fromHex, toHex } from '../bytes.ts'
 import { ProtocolError } from '../errors.ts'
 import { eid } from '../identity/eid.ts'
-import { announceKey, gpKey, joinKey, locatorKey, parseDhtKey } from './dht-key.ts'
+import { announceKey, gpKey, joinKey, locatorKey, mailKey, parseDhtKey } from './dht-key.ts'
 import {
   type DsId,
   dsId,
@@ -189,6 +189,7 @@ describe('keys', () => {
         expect(parseDhtKey(locatorKey(who))).toEqual({ namespace: 'eid', eid: who })
         expect(parseDhtKey(announceKey(id))).toEqual({ namespace: 'ds', dsid: id })
         expect(parseDhtKey(joinKey(id, who))).toEqual({ namespace: 'dsj', dsid: id, eid: who })
+        expect(parseDhtKey(mailKey(who))).toEqual({ namespace: 'mail', eid: who })
         expect(parseDhtKey(gpKey(a as Uint8Array as GpCoordinate))).toEqual({ namespace: 'gp', coordinate: a })
       })
     )
@@ -196,7 +197,7 @@ describe('keys', () => {
 
   it('[F032] meet arbitrary bytes with parts or a ProtocolError, nothing else', () => {
     fc.assert(
-      fc.property(fc.constantFrom('', '/eid/', '/ds/', '/dsj/', '/gp/'), fc.uint8Array({ maxLength: 80 }), (prefix, rest) => {
+      fc.property(fc.constantFrom('', '/eid/', '/ds/', '/dsj/', '/gp/', '/mail/'), fc.uint8Array({ maxLength: 80 }), (prefix, rest) => {
         const key = Uint8Array.of(...new TextEncoder().encode(prefix), ...rest)
         try {
           parseDhtKey(key)

@@ -18,6 +18,8 @@ interface EntryCommon {
   /** whom the member follows, who announces or prunes, or who accuses */
   readonly curator: Uint8Array
   readonly tags: readonly string[]
+  /** a member that no listing shows */
+  readonly unlisted: boolean
 }
 
 export type MemberEntry = EntryCommon & { readonly set: 'members'; readonly record: JoinRecord }
@@ -42,23 +44,47 @@ export function verifyRegistryEntry(
   const opened = openSetEntry(crypto, set, key, bytes, nowMs)
   if (opened.set === 'prunes') {
     const { ts, exp, curator } = opened.record.payload
-    return { set: 'prunes', id: fromHex(opened.id), number: ts, exp, gone: false, curator, tags: [], record: opened.record }
+    return {
+      set: 'prunes',
+      id: fromHex(opened.id),
+      number: ts,
+      exp,
+      gone: false,
+      curator,
+      tags: [],
+      unlisted: false,
+      record: opened.record
+    }
   }
   if (opened.set === 'poms') {
     const { ts, exp, accuser } = opened.record.payload
-    return { set: 'poms', id: fromHex(opened.id), number: ts, exp, gone: false, curator: accuser, tags: [], record: opened.record }
+    return {
+      set: 'poms',
+      id: fromHex(opened.id),
+      number: ts,
+      exp,
+      gone: false,
+      curator: accuser,
+      tags: [],
+      unlisted: false,
+      record: opened.record
+    }
   }
   const { seq, exp, gone, curator } = opened.record.payload
   const common = { id: fromHex(opened.id), number: seq, exp, gone: gone === true, curator }
-  if (opened.set === 'members') return { ...common, set: 'members', tags: opened.record.payload.tags, record: opened.record }
-  return { ...common, set: opened.set, tags: [], record: opened.record }
+  if (opened.set === 'members') {
+    const { tags, unlisted } = opened.record.payload
+    return { ...common, set: 'members', tags, unlisted: unlisted === true, record: opened.record }
+  }
+  return { ...common, set: opened.set, tags: [], unlisted: false, record: opened.record }
 }
 
-/** A live entry bears all the tags and follows the curator asked for; tombstones pass, so that readers learn of them. */
+/** A live entry bears all the tags and follows the curator asked for; tombstones pass, so that readers learn of them. An unlisted one never does. */
 export function matchesQuery(
-  entry: { readonly gone: boolean; readonly curator: Uint8Array; readonly tags: readonly string[] },
+  entry: { readonly gone: boolean; readonly curator: Uint8Array; readonly tags: readonly string[]; readonly unlisted: boolean },
   query: { curator?: Uint8Array; tags?: readonly string[] }
 ): boolean {
+  if (entry.unlisted) return false
   if (entry.gone) return true
   if (query.curator !== undefined && !equals(entry.curator, query.curator)) return false
   return query.tags === undefined || query.tags.every((tag) => entry.tags.includes(tag))

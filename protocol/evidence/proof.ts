@@ -6,11 +6,12 @@ import type { Eid } from '../identity/eid.ts'
 import { type Announce, announceType } from '../records/announce.ts'
 import { decodeRecord, type RecordPayload, type RecordType, type SignedRecord, verifySignature } from '../records/envelope.ts'
 import { locatorType } from '../records/locator.ts'
+import { mailType } from '../records/mail.ts'
 import { GROUP_OP_SIGNED_BYTES, openGroupOpHead, samePlace } from './group-op-head.ts'
 import { openCheckpoint } from './signed-checkpoint.ts'
 
 /** What an identity can contradict itself in (protocol/README.md §8). */
-export const EVIDENCE_KINDS = ['locator', 'checkpoint', 'announce', 'group'] as const
+export const EVIDENCE_KINDS = ['locator', 'checkpoint', 'announce', 'group', 'mail'] as const
 export type EvidenceKind = (typeof EVIDENCE_KINDS)[number]
 
 /** Two complete signed items of one signer, as they were received, that cannot both be honest. */
@@ -31,8 +32,9 @@ export interface Evidence {
 export function verifyEvidence(crypto: CryptoProvider, evidence: Evidence): void {
   const { target, a, b } = evidence
   switch (evidence.kind) {
-    case 'locator': {
-      const [one, two] = records(crypto, locatorType, target, a, b)
+    case 'locator':
+    case 'mail': {
+      const [one, two] = records(crypto, evidence.kind === 'mail' ? mailType : locatorType, target, a, b)
       samePoint(one.payload.gen === two.payload.gen, 'generations', 'gen')
       break
     }

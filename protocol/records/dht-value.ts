@@ -6,10 +6,11 @@ import { decodeRecord, openRecord, type RecordPayload, type RecordType, type Sig
 import { type GpRecord, gpType, selectGp } from './gp.ts'
 import { type JoinRecord, joinType, selectJoin } from './join.ts'
 import { type LocatorRecord, locatorType, selectLocator } from './locator.ts'
+import { type MailRecord, mailType, selectMail } from './mail.ts'
 import type { Selection } from './selection.ts'
 
 /** What the DHT may hold. */
-export type DhtRecord = LocatorRecord | AnnounceRecord | JoinRecord | GpRecord
+export type DhtRecord = LocatorRecord | AnnounceRecord | JoinRecord | GpRecord | MailRecord
 
 /**
  * Every check of protocol/README.md §3 on a value under a key, for puts and gets on every node: the namespace of the key decides the kind.
@@ -33,6 +34,8 @@ export function validateDhtValue(crypto: CryptoProvider, key: Uint8Array, value:
       return open(joinType)
     case 'gp':
       return open(gpType)
+    case 'mail':
+      return open(mailType)
   }
 }
 
@@ -50,5 +53,7 @@ export function selectDhtValue(key: Uint8Array, held: Uint8Array, offered: Uint8
       return selectJoin(decodeRecord(joinType, held), decodeRecord(joinType, offered))
     case 'gp':
       return selectGp(decodeRecord(gpType, held), decodeRecord(gpType, offered))
+    case 'mail':
+      return selectMail(decodeRecord(mailType, held), decodeRecord(mailType, offered))
   }
 }

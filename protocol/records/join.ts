@@ -1,3 +1,4 @@
+import type { CborFields } from '../cbor.ts'
 import { REACHABILITY_MODES, type ReachabilityMode } from '../delivery/modes.ts'
 import { joinKey } from '../discovery/dht-key.ts'
 import { type DsId, TAG } from '../discovery/names.ts'
@@ -20,6 +21,8 @@ export interface Join extends RecordPayload {
   readonly tags: readonly string[]
   readonly mode: ReachabilityMode
   readonly seq: number
+  /** shown in no listing: registrars pass requests for contact on to it, and tell nobody else (protocol/README.md §4) */
+  readonly unlisted?: true
 }
 
 export type JoinRecord = SignedRecord<'join', Join>
@@ -28,7 +31,15 @@ export const joinType: RecordType<'join', Join> = {
   kind: 'join',
   bytesMax: JOIN_BYTES_MAX,
   ttlSec: JOIN_TTL_SEC,
-  toCbor: (p) => ({ dsid: p.dsid, eid: p.eid, curator: p.curator, tags: [...p.tags], mode: p.mode, seq: p.seq }),
+  toCbor: (p) => ({
+    dsid: p.dsid,
+    eid: p.eid,
+    curator: p.curator,
+    tags: [...p.tags],
+    mode: p.mode,
+    seq: p.seq,
+    unlisted: p.unlisted
+  }),
   fromCbor: (fields, times) => ({
     dsid: fields.bytes('dsid', { length: 32 }) as DsId,
     eid: eid(fields.bytes('eid', { length: 32 })),
@@ -36,11 +47,13 @@ export const joinType: RecordType<'join', Join> = {
     tags: distinct(fields.list('tags', { max: JOIN_TAGS_MAX }, textItem('join.tags', TAG_BYTES_MAX, TAG))),
     mode: fields.oneOf('mode', REACHABILITY_MODES),
     seq: fields.uint('seq'),
+    ...(fields.has('unlisted') ? { unlisted: onlyTrue(fields, 'unlisted') } : {}),
     ...times
   }),
   signer: (p) => p.eid,
   sequence: (p) => p.seq,
-  dhtKey: (_, p) => joinKey(p.dsid, p.eid)
+  // under that key anyone who knows the EID would find it
+  dhtKey: (_, p) => (p.unlisted === true ? undefined : joinKey(p.dsid, p.eid))
 }
 
 /** Leaves the space; a higher `seq` may join it anew. */
@@ -55,6 +68,11 @@ export function selectJoin(held: JoinRecord, offered: JoinRecord): Selection {
     { number: offered.payload.seq, bytes: offered.payloadBytes },
     'older'
   )
+}
+
+function onlyTrue(fields: CborFields, name: string): true {
+  if (!fields.flag(name)) throw new ProtocolError('FIELD_INVALID', `join.${name} is true where it is present`, { field: `join.${name}` })
+  return true
 }
 
 function distinct(tags: string[]): string[] {

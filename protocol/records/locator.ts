@@ -3,7 +3,7 @@ import { REACHABILITY_MODES, type ReachabilityMode, type WakeWindow } from '../d
 import { locatorKey } from '../discovery/dht-key.ts'
 import { type Eid, eid } from '../identity/eid.ts'
 import { bytes32Item, RECORD_BYTES_MAX, type RecordPayload, type RecordType, type SignedRecord, textItem } from './envelope.ts'
-import { byNumber, type Selection } from './selection.ts'
+import { byGeneration, type Selection } from './selection.ts'
 
 export const LOCATOR_TTL_SEC = 86_400
 export const LOCATOR_ADDRS_MAX = 8
@@ -77,10 +77,7 @@ export function locatorTombstone(last: Locator, { gen, nowSec }: { gen: number; 
 
 /** `gone` for good, then the higher generation. Both records are valid and of one EID. */
 export function selectLocator(held: LocatorRecord, offered: LocatorRecord): Selection {
-  const numbered = (record: LocatorRecord) => ({ number: record.payload.gen, bytes: record.payloadBytes })
-  const byGen = byNumber(numbered(held), numbered(offered), 'equivocation')
-  if (byGen.reason === 'equivocation' || held.payload.gone === offered.payload.gone) return byGen
-  return { winner: offered.payload.gone === true ? 'offered' : 'held', reason: 'gone' }
+  return byGeneration(held, offered)
 }
 
 function readWindow(fields: CborFields): WakeWindow {

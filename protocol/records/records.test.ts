@@ -7,6 +7,7 @@ import {
   arbGp,
   arbJoin,
   arbLocator,
+  arbMail,
   arbPrune,
   bob,
   carol,
@@ -17,7 +18,7 @@ import {
 import { concat, equals, utf8 } from '../bytes.ts'
 import { encodeCbor } from '../cbor.ts'
 import type { Signer } from '../crypto/provider.ts'
-import { announceKey, gpKey, joinKey, locatorKey } from '../discovery/dht-key.ts'
+import { announceKey, gpKey, joinKey, locatorKey, mailKey } from '../discovery/dht-key.ts'
 import { dsId, gpCoordinate, prefixId } from '../discovery/names.ts'
 import { ProtocolError } from '../errors.ts'
 import { eid } from '../identity/eid.ts'
@@ -27,6 +28,7 @@ import { buildRecord, decodeRecord, openRecord, type RecordPayload, type RecordT
 import { gpTombstone, gpType } from './gp.ts'
 import { joinTombstone, joinType } from './join.ts'
 import { type Locator, locatorTombstone, locatorType } from './locator.ts'
+import { MAIL_TTL_SEC, type Mail, mailTombstone, mailType } from './mail.ts'
 import { pruneType } from './prune.ts'
 import { openSetEntry, REGISTRY_SETS, selectSetEntry } from './set-entry.ts'
 
@@ -47,7 +49,8 @@ const kinds: Case[] = [
   kind(announceType, arbAnnounce(alice.publicKey), alice),
   kind(joinType, arbJoin, bob),
   kind(pruneType, arbPrune, alice),
-  kind(gpType, arbGp, alice)
+  kind(gpType, arbGp, alice),
+  kind(mailType, arbMail, alice)
 ]
 
 const energy = { ns: 'org.agentnet', topic: 'marketplace.energy', ver: 1 }
@@ -235,6 +238,26 @@ describe('who wins at one key', () => {
       }),
       { numRuns: 60 }
     )
+  })
+
+  it('[G-18] settles two mail records as two locators: gone for good, then the higher generation, the held one at an equal one', () => {
+    const at = mailKey(alice.publicKey)
+    const mail: Mail = {
+      eid: alice.publicKey,
+      mbox: new Uint8Array(32).fill(9),
+      keepers: [bob.publicKey],
+      gen: NOW_MS,
+      ts: NOW_SEC,
+      exp: NOW_SEC + MAIL_TTL_SEC
+    }
+    const sign = (change: Partial<Mail> = {}) => buildRecord(crypto, mailType, { ...mail, ...change }, alice).bytes
+    const tombstone = buildRecord(crypto, mailType, mailTombstone(mail, { gen: NOW_MS - 5, nowSec: NOW_SEC }), alice)
+    expect(tombstone.payload).toMatchObject({ gone: true, keepers: [], exp: NOW_SEC + MAIL_TTL_SEC })
+    expect(selectDhtValue(at, sign(), sign({ gen: NOW_MS + 1 }))).toEqual({ winner: 'offered', reason: 'newer' })
+    expect(selectDhtValue(at, sign(), sign({ gen: NOW_MS - 1 }))).toEqual({ winner: 'held', reason: 'older' })
+    expect(selectDhtValue(at, sign(), sign({ keepers: [] }))).toEqual({ winner: 'held', reason: 'equivocation' })
+    expect(selectDhtValue(at, sign({ gen: NOW_MS + 9 }), tombstone.bytes)).toEqual({ winner: 'offered', reason: 'gone' })
+    expect(selectDhtValue(at, tombstone.bytes, sign({ gen: NOW_MS + 9 }))).toEqual({ winner: 'held', reason: 'gone' })
   })
 
   it('[DS-13] takes the higher number of two joins, from both sides alike, and keeps the held one at an equal number', () => {

@@ -1,4 +1,5 @@
 import { equals } from '../bytes.ts'
+import type { RecordPayload, SignedRecord } from './envelope.ts'
 
 /**
  * Who keeps a key when a second valid record comes for it, and why. `equivocation`: one signer made two records with one number; the held
@@ -21,4 +22,17 @@ export function byNumber(
   if (offered.number > held.number) return { winner: 'offered', reason: 'newer' }
   if (offered.number < held.number) return { winner: 'held', reason: 'older' }
   return { winner: 'held', reason: equal }
+}
+
+/**
+ * For what an EID says of itself: `gone` for good, then the higher generation; two records of one generation are equivocation, and the held one stays.
+ */
+export function byGeneration<P extends RecordPayload & { readonly gen: number }>(
+  held: SignedRecord<string, P>,
+  offered: SignedRecord<string, P>
+): Selection {
+  const numbered = (record: SignedRecord<string, P>) => ({ number: record.payload.gen, bytes: record.payloadBytes })
+  const byGen = byNumber(numbered(held), numbered(offered), 'equivocation')
+  if (byGen.reason === 'equivocation' || held.payload.gone === offered.payload.gone) return byGen
+  return { winner: offered.payload.gone === true ? 'offered' : 'held', reason: 'gone' }
 }

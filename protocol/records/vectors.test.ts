@@ -44,7 +44,7 @@ describe.each([
   { name: 'node:crypto', crypto: nodeCrypto },
   { name: 'noble', crypto: nobleCrypto }
 ])('records under their DHT keys, with $name', ({ crypto }) => {
-  describe.each(['locator', 'announce', 'join'])('%s', (kind) => {
+  describe.each(['locator', 'announce', 'join', 'mail'])('%s', (kind) => {
     for (const vector of load(kind)) {
       it(`[${vector.req}] ${vector.error === undefined ? 'reads' : `refuses as ${vector.error}`} ${kind} ${vector.id}: ${vector.note}`, () => {
         const open = () => validateDhtValue(crypto, fromHex(vector.key), fromHex(vector.hex), vector.nowMs)

@@ -73,6 +73,10 @@ def locator(signer=MALLORY, gen=T * 1000, order=None, **change):
     return record("locator", payload, signer, cbor(payload, order and order(payload)))
 
 
+def mail(signer=MALLORY, gen=T * 1000, **change):
+    return record("mail", {"v": 1, "eid": signer.eid, "mbox": fixed("mbox"), "keepers": [], "gen": gen, "ts": T, "exp": T + 7 * 86_400, **change}, signer)
+
+
 def announce(signer=MALLORY, seq=T * 1000, topic="marketplace.energy", **change):
     return record("announce", {"v": 1, "ns": "org.agentnet", "topic": topic, "ver": 1, "desc": "Energy offers", "curator": signer.eid, "seeds": [],
                                "policy": "open", "shards": 1, "seq": seq, "ts": T, "exp": T + 86_400, **change}, signer)
@@ -132,6 +136,9 @@ good("announce", "TRM-07", "two announcements of one space and number", "announc
 good("group", "TRM-07", "two ops of one place in one run", "group", group(), group(g="other"))
 good("group-epoch", "TRM-07", "two epochs of the group key for one place", "group", group(), group(epoch=8))
 
+good("mail", "TRM-07", "two mail records of one generation that name other keepers", "mail", mail(), mail(keepers=[BOB.eid]))
+bad("mail-gen", "TRM-08", "two generations of a mail record", "EVIDENCE_NO_CONFLICT", "mail", mail(), mail(gen=T * 1000 + 1))
+bad("mail-locator", "D-24", "a mail record and a locator: their numbers are counted apart", "RECORD_KIND", "mail", mail(), A)
 bad("junk", "D-24", "two bytes that are nothing: the prototype counted them", "CBOR_INVALID", "locator", b"\xff", b"\xfe")
 bad("junk-checkpoint", "D-24", "two bytes as checkpoints", "LENGTH", "checkpoint", b"\x01", b"\x02")
 bad("empty", "D-24", "an item of no bytes", "FIELD_INVALID", "locator", b"", B)

@@ -205,11 +205,6 @@ export function grantEnded(): A2aError {
   return new A2aError('UNAUTHENTICATED', 'the grant has ended', { metadata: { cause: 'GRANT_ENDED' } })
 }
 
-/** No agent of this node streams. */
-export function noStreams(): A2aError {
-  return new A2aError('UNSUPPORTED_OPERATION', 'this agent does not stream: send with SendMessage, read with GetTask')
-}
-
 /** What the node throws, in the words of A2A. Unknown errors say nothing about their cause. */
 export function toA2aError(err: unknown): A2aError {
   if (err instanceof A2aError) return err

@@ -23,6 +23,10 @@ export interface AgentCardInput {
   version: string
   /** where the JSON-RPC endpoint of this agent is reached from outside, whole */
   rpcUrl: string
+  /** whether SendStreamingMessage and SubscribeToTask are answered (TD-28); default: no */
+  streaming?: boolean
+  /** whether webhooks are told of tasks (TD-36); default: no */
+  pushNotifications?: boolean
   /** of its queue; undefined where nothing is kept for it */
   bounds: QueueBounds | undefined
   /** entries of other parts of the node; default: none */
@@ -30,23 +34,37 @@ export interface AgentCardInput {
 }
 
 /** The agent's card in ProtoJSON, from the settings in effect (OD-30, TD-29). */
-export function agentCard({ agent, skills, version, rpcUrl, bounds, extensions = [] }: AgentCardInput): JsonObject {
+export function agentCard({
+  agent,
+  skills,
+  version,
+  rpcUrl,
+  streaming = false,
+  pushNotifications = false,
+  bounds,
+  extensions = []
+}: AgentCardInput): JsonObject {
   return {
     name: agent.name,
     description: agent.description === '' ? `The agent ${agent.name}` : agent.description,
     version,
     supportedInterfaces: [
-      { url: rpcUrl, protocolBinding: 'JSONRPC', protocolVersion: A2A_VERSION },
+      ...httpInterfaces(rpcUrl),
       { url: `rookery:${agent.did}`, protocolBinding: PSS_BINDING_URI, protocolVersion: A2A_VERSION }
     ],
     capabilities: {
-      streaming: false,
-      pushNotifications: false,
+      streaming,
+      pushNotifications,
       extendedAgentCard: true,
       extensions: [...offlineDelivery(agent, bounds), reachability(agent.reachability, bounds), ...extensions]
     },
     securitySchemes: {
-      bearer: { httpAuthSecurityScheme: { scheme: 'Bearer', description: 'The token of a local agent of the node that serves this card' } }
+      bearer: {
+        httpAuthSecurityScheme: {
+          scheme: 'Bearer',
+          description: 'The credential of a grant that this agent’s owner gave, or the token of an agent of its node'
+        }
+      }
     },
     securityRequirements: [{ schemes: { bearer: {} } }],
     defaultInputModes: ['text/plain', 'application/json', 'application/octet-stream'],
@@ -93,7 +111,12 @@ function reachability({ mode, window, untilMs }: AgentReachability, bounds: Queu
 export function withRpcUrl({ signatures: _, ...card }: JsonObject, rpcUrl: string): JsonObject {
   const interfaces = Array.isArray(card.supportedInterfaces) ? card.supportedInterfaces : []
   const others = interfaces.filter((one) => isObject(one) && one.protocolBinding === PSS_BINDING_URI)
-  return { ...card, supportedInterfaces: [{ url: rpcUrl, protocolBinding: 'JSONRPC', protocolVersion: A2A_VERSION }, ...others] }
+  return { ...card, supportedInterfaces: [...httpInterfaces(rpcUrl), ...others] }
+}
+
+/** Both HTTP bindings lie at one URL. */
+function httpInterfaces(url: string): JsonObject[] {
+  return ['JSONRPC', 'HTTP+JSON'].map((protocolBinding) => ({ url, protocolBinding, protocolVersion: A2A_VERSION }))
 }
 
 /** The SDK's object of a card in ProtoJSON. */

@@ -1,11 +1,11 @@
 import { fromHex, toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { verifyConfirmation } from '../../protocol/delivery/confirmation.ts'
-import { DEPOSIT_OBJECT_BYTES_MAX, verifyReceipt } from '../../protocol/delivery/mailbox.ts'
+import { DEPOSIT_OBJECT_BYTES_MAX, type Receipt, verifyReceipt } from '../../protocol/delivery/mailbox.ts'
 import { decodeObject, type GovernedObject, OBJECT_LIFE_MAX_MS } from '../../protocol/delivery/object.ts'
 import { awaitsDelivery } from '../../protocol/delivery/outbox-state.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
-import { type Eid, type EidHex, eidFromDid, eidHex, eid as eidOf } from '../../protocol/identity/eid.ts'
+import { type Eid, type EidHex, eidHex, eid as eidOf } from '../../protocol/identity/eid.ts'
 import { mailboxChannelOf } from '../delivery/mailbox-channel.ts'
 import { depositObject } from '../delivery/mailbox-client.ts'
 import type { Outbox, OutboxEntry, OutboxEvidence } from '../delivery/outbox.ts'
@@ -16,7 +16,7 @@ import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Session } from '../sessions/session.ts'
-import type { Locators, LocatorView } from '../spaces/spaces.ts'
+import type { Mailbox, MailRecords } from '../spaces/mail-records.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 import { isObject } from './json-rpc.ts'
 import { extensionsOf, sealSend } from './keep-asleep.ts'
@@ -47,12 +47,13 @@ interface Deposited {
   object: GovernedObject
   bytes: Uint8Array
 }
+type About = Pick<Receipt, 'objectHash' | 'id' | 'issuer' | 'audience'>
 type SignedReceipt = OutboxEvidence['receipts'][number]
 
 export interface DeliverComponents {
   outbox: Outbox
   outgoing: Pick<OutgoingObjects, 'seal' | 'get'>
-  locators: Pick<Locators, 'resolve'>
+  mailRecords: Pick<MailRecords, 'mailbox'>
   crypto: CryptoProvider
   clock: Clock
   logger: Logger
@@ -88,8 +89,8 @@ export class OutboxDelivery {
       if (live.audience === 'met') return live
       why = live.why ?? why
     }
-    // What was delivered is nobody else's to keep; only the audience can say more of it.
-    if (!awaitsDelivery(entry.state)) return { news: undefined, audience: 'away', why }
+    // What was delivered is nobody else's to keep; only the audience can say more of it, and those who kept it pass its word on.
+    if (!awaitsDelivery(entry.state)) return { why, ...(await this.#since(entry, { from, to }, signal)), audience: 'away' }
     const kept = await this.#keepers(entry, { from, to, message }, signal)
     return { ...kept, audience: 'away', why }
   }
@@ -137,28 +138,21 @@ export class OutboxDelivery {
     }
   }
 
-  async #sealed(entry: OutboxEntry, { from, to, message }: { from: LocalAgent; to: Eid; message: JsonObject }, known?: LocatorView) {
-    const { locators, outgoing, clock } = this.#c
-    const locator = known ?? (await locators.resolve(to))
+  async #sealed(entry: OutboxEntry, { from, to, message }: { from: LocalAgent; to: Eid; message: JsonObject }, known?: Mailbox) {
+    const { mailRecords, outgoing, clock } = this.#c
+    const { mailboxKey } = known ?? (await mailRecords.mailbox(to))
     const ttlMs = Math.max(1, entry.expiresAtMs - clock.nowMs())
-    return await sealSend(outgoing, {
-      from,
-      to,
-      mailboxKey: locator.mailboxKey,
-      params: { message },
-      extensions: extensionsOf(message),
-      ttlMs
-    })
+    return await sealSend(outgoing, { from, to, mailboxKey, params: { message }, extensions: extensionsOf(message), ttlMs })
   }
 
   async #keepers(entry: OutboxEntry, input: { from: LocalAgent; to: Eid; message: JsonObject }, signal: AbortSignal): Promise<Attempted> {
-    const { locators, crypto, clock, logger, newest } = this.#c
+    const { mailRecords, crypto, clock, logger, newest } = this.#c
     const { from, to } = input
-    const locator = await locators.resolve(to, { signal })
-    const keepers = (locator.keepers ?? []).map((did) => eidFromDid(did))
+    const mailbox = await mailRecords.mailbox(to, { signal })
+    const { keepers } = mailbox
     const none: Attempted = { news: undefined, audience: 'away' }
     if (keepers.length === 0) return none
-    const sealed = await this.#sealed(entry, input, locator)
+    const sealed = await this.#sealed(entry, input, mailbox)
     const deposited = { object: decodeObject(sealed.object, { bytesMax: DEPOSIT_OBJECT_BYTES_MAX }), bytes: sealed.object }
     const before = (await this.#c.outbox.evidence(entry)).receipts
     const lasts = ({ keeper, receipt }: SignedReceipt) => isFor(crypto, receipt, eidOf(fromHex(keeper)), deposited, clock.nowMs())
@@ -197,7 +191,8 @@ export class OutboxDelivery {
     signal: AbortSignal
   ): Promise<Pick<Attempted, 'news' | 'confirmation'> | { receipt: Uint8Array } | { why: string }> {
     const { crypto, clock, logger } = this.#c
-    const word = await this.#ask(session, { ...deposited, to }, signal)
+    const { object, bytes } = deposited
+    const word = await this.#ask(session, { ...object, objectHash: crypto.sha256(bytes) }, to, signal)
     if (typeof word !== 'string') return word
     if (stands.signed !== undefined && word === 'held') return stands.signed
     if (stands.signed !== undefined)
@@ -207,29 +202,54 @@ export class OutboxDelivery {
     return answer.status === 'stored' ? { receipt: answer.receipt } : { why: answer.refusal.code.toUpperCase().replaceAll('-', '_') }
   }
 
+  /** What the keepers of a delivered message know of it by now: that it was handled, or nothing new. */
+  async #since(
+    entry: OutboxEntry,
+    { from, to }: { from: LocalAgent; to: Eid },
+    signal: AbortSignal
+  ): Promise<{ news: Attempted['news']; confirmation?: Uint8Array | undefined }> {
+    const { crypto, clock, logger, newest } = this.#c
+    for (const { keeper, receipt } of (await this.#c.outbox.evidence(entry)).receipts) {
+      signal.throwIfAborted()
+      if (keeper === eidHex(to) || receipt.length === 0) continue
+      try {
+        const about = verifyReceipt(crypto, receipt, { keeper: eidOf(fromHex(keeper)) })
+        const word = await within(clock, KEEPER_MS, 'KEEPER_TIMEOUT', signal, async (patience) => {
+          const session = await this.#c.open(from, newest(eidOf(fromHex(keeper))), patience)
+          return await this.#ask(session, about, to, patience)
+        })
+        if (typeof word !== 'string' && word.news?.name === 'handled') return word
+      } catch (error) {
+        signal.throwIfAborted()
+        logger.debug({ keeper: keeper.slice(0, 16), err: error }, 'a keeper could not be asked what became of a message')
+      }
+    }
+    return { news: undefined }
+  }
+
   /** @returns the audience's signed word, or whether the keeper has the object; a word that does not stand is none */
   async #ask(
     session: Session,
-    { object, bytes, to }: Deposited & { to: Eid },
+    about: About,
+    to: Eid,
     signal: AbortSignal
-  ): Promise<Pick<Attempted, 'news' | 'confirmation'> | 'held' | 'unknown'> {
+  ): Promise<{ news: Attempted['news']; confirmation: Uint8Array } | 'held' | 'unknown'> {
     const { crypto, clock, newest, logger } = this.#c
-    const answer = await mailboxChannelOf(session, clock).ask({ type: 'ask', audience: object.audience, ids: [object.id] }, { signal })
+    const answer = await mailboxChannelOf(session, clock).ask({ type: 'ask', audience: about.audience, ids: [about.id] }, { signal })
     if (answer.type === 'refusal') return 'unknown'
     for (const confirmation of answer.confirmations) {
       try {
         const isAudience = (by: Eid, audience: Eid) =>
           eidHex(by) === eidHex(audience) || eidHex(by) === eidHex(to) || eidHex(newest(audience)) === eidHex(by)
-        const said = verifyConfirmation(crypto, confirmation, { isAudience, sent: { object, bytes } })
-        const news =
-          said.state === 'delivered' ? ({ name: 'delivered' } as const) : ({ name: 'refused', reason: said.reason ?? 'REFUSED' } as const)
+        const said = verifyConfirmation(crypto, confirmation, { isAudience, about })
+        const news = said.state === 'refused' ? ({ name: 'refused', reason: said.reason ?? 'REFUSED' } as const) : { name: said.state }
         return { news, confirmation }
       } catch (error) {
         if (!(error instanceof ProtocolError)) throw error
         logger.warn({ keeper: eidHex(session.remote).slice(0, 16), code: error.code }, 'a keeper showed a confirmation that does not stand')
       }
     }
-    return answer.held.some((id) => toHex(id) === toHex(object.id)) ? 'held' : 'unknown'
+    return answer.held.some((id) => toHex(id) === toHex(about.id)) ? 'held' : 'unknown'
   }
 }
 

@@ -1,6 +1,7 @@
 import { type Eid, type EidHex, eidFromDid, eidHex } from '../../protocol/identity/eid.ts'
 import type { VerifiedPrincipal } from '../grants/principal.ts'
 import { homeOf, type LocalAgent } from '../identity/agent.ts'
+import { type Clock, systemClock } from '../platform/clock.ts'
 import { A2aError, toA2aError } from './a2a-error.ts'
 import { checkBearer } from './bearer.ts'
 import type { A2aEdgeComponents, A2aEdgeSettings, RemoteAgents } from './edge.ts'
@@ -13,6 +14,7 @@ export class EdgeHost {
   readonly #publicUrl: () => string
   readonly #onIdle: () => void
   #working = 0
+  #streaming = 0
 
   constructor(components: A2aEdgeComponents, settings: A2aEdgeSettings, edge: { publicUrl: () => string; onIdle: () => void }) {
     this.components = components
@@ -26,8 +28,12 @@ export class EdgeHost {
     return this.#publicUrl()
   }
 
+  get clock(): Clock {
+    return this.components.clock ?? systemClock
+  }
+
   get isWorking(): boolean {
-    return this.#working > 0
+    return this.#working > 0 || this.#streaming > 0
   }
 
   /** @throws A2aError `AGENT_UNKNOWN` */
@@ -111,6 +117,19 @@ export class EdgeHost {
       await work()
     } finally {
       this.#working--
+      this.#onIdle()
+    }
+  }
+
+  /** An answer that goes on: bounded by the streams' own caps. */
+  async streaming(work: () => Promise<void>): Promise<void> {
+    this.#streaming++
+    try {
+      await work()
+    } catch (err) {
+      this.components.logger.error({ err }, 'a stream could not be written')
+    } finally {
+      this.#streaming--
       this.#onIdle()
     }
   }

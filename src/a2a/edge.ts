@@ -19,9 +19,10 @@ import { checkHost } from './http-guards.ts'
 import { jsonRpcRoutes } from './json-rpc-door.ts'
 import type { KeepAsleep, KeepOpaque } from './keep-asleep.ts'
 import type { LocalA2a } from './local-a2a.ts'
-import type { A2aMethod } from './params.ts'
+import type { A2aMethod, StreamMethod } from './params.ts'
 import { restRoutes } from './rest-door.ts'
 import type { ServiceParameters } from './service-parameters.ts'
+import type { TaskStream } from './task-stream.ts'
 
 /** Agents of other nodes, reached through sessions. */
 export interface RemoteAgents {
@@ -32,6 +33,16 @@ export interface RemoteAgents {
     request: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
     options: { signal: AbortSignal }
   ): Promise<Json>
+  /**
+   * The stream of a task there. It outlives sessions: where one is lost it goes on over the next, without gap or repeat.
+   * @throws as {@link call}
+   */
+  stream(
+    from: LocalAgent,
+    to: Eid,
+    request: { method: StreamMethod; params: JsonObject; parameters: ServiceParameters },
+    options: { signal: AbortSignal; lastEventId?: string | undefined }
+  ): Promise<TaskStream>
   /**
    * @param options.asker - what one who showed no token makes this node look up and dial is bounded
    * @throws A2aError
@@ -73,9 +84,17 @@ export interface A2aEdgeSettings {
   bodyBytesMax: number
   /** requests at work at a time; above it 429 */
   requestsMax: number
+  /** open connections; the next is closed unanswered */
+  connectionsMax: number
 }
 
-export const A2A_EDGE_DEFAULTS: A2aEdgeSettings = { host: '127.0.0.1', port: 0, bodyBytesMax: 2 * 1_048_576, requestsMax: 256 }
+export const A2A_EDGE_DEFAULTS: A2aEdgeSettings = {
+  host: '127.0.0.1',
+  port: 0,
+  bodyBytesMax: 2 * 1_048_576,
+  requestsMax: 256,
+  connectionsMax: 512
+}
 
 export interface A2aEdge {
   /** without a slash at the end */
@@ -86,8 +105,6 @@ export interface A2aEdge {
   close(): Promise<void>
 }
 
-/** Open HTTP connections; the next is closed unanswered. */
-export const EDGE_CONNECTIONS_MAX = 512
 /** How long requests at work may take to give their last answer when the edge closes. */
 const CLOSE_GRACE_MS = 1_000
 const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/
@@ -109,6 +126,7 @@ class HttpEdge implements A2aEdge {
   readonly #host: EdgeHost
   readonly #routes: EdgeRoutes
   readonly #open = new Set<Exchange>()
+  #port: number | undefined
   #isStopping = false
 
   constructor(components: A2aEdgeComponents, settings: A2aEdgeSettings) {
@@ -137,7 +155,7 @@ class HttpEdge implements A2aEdge {
       ...this.#otherDoors()
     ])
     this.#server = createServer((req, res) => void this.#serve(req, res))
-    this.#server.maxConnections = EDGE_CONNECTIONS_MAX
+    this.#server.maxConnections = settings.connectionsMax
   }
 
   #otherDoors(): Route[] {
@@ -145,7 +163,8 @@ class HttpEdge implements A2aEdge {
   }
 
   get port(): number {
-    return (this.#server.address() as AddressInfo).port
+    this.#port ??= (this.#server.address() as AddressInfo).port
+    return this.#port
   }
 
   get url(): string {
@@ -215,7 +234,7 @@ class HttpEdge implements A2aEdge {
     this.#open.add(exchange)
     exchange.res.once('close', () => {
       this.#open.delete(exchange)
-      exchange.leave()
+      if (!exchange.res.writableFinished) exchange.leave()
     })
     if (this.#isStopping) exchange.leave(stopping)
     await handle(exchange)

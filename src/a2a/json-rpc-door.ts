@@ -1,28 +1,21 @@
 import { OFFLINE_DELIVERY_EXTENSION_URI, type Refusal, refusalFormOf, refusalResponse } from '../../protocol/delivery/refusals.ts'
-import type { Eid } from '../../protocol/identity/eid.ts'
 import type { VerifiedPrincipal } from '../grants/principal.ts'
 import type { LocalAgent } from '../identity/agent.ts'
-import type { Json, JsonObject } from '../tasks/todo.ts'
+import type { JsonObject } from '../tasks/todo.ts'
 import { A2aError } from './a2a-error.ts'
+import { answerCall, type EdgeCall, type StreamForm } from './edge-call.ts'
 import type { EdgeHost } from './edge-host.ts'
 import type { Route } from './edge-routes.ts'
 import { sendError } from './http-errors.ts'
 import type { Exchange } from './http-exchange.ts'
 import { checkContentType, readBody } from './http-guards.ts'
-import { checkEnvelope, idOf, isObject, type JsonRpcId, parseJson } from './json-rpc.ts'
+import { checkEnvelope, errorResponse, idOf, isObject, type JsonRpcId, parseJson } from './json-rpc.ts'
 import { isLegacySend, legacyRequest } from './legacy-request.ts'
 import { DeliveryRefused, isSend } from './local-a2a.ts'
-import { callLocalAgent } from './local-call.ts'
-import { type A2aMethod, checkMethod, checkParams, checkTenant } from './params.ts'
-import { checkVersion, isLegacy, type ServiceParameters } from './service-parameters.ts'
+import { checkMethod, checkParams, checkTenant } from './params.ts'
+import { checkVersion, isLegacy } from './service-parameters.ts'
 
 const UNREADABLE: ReadonlySet<string> = new Set(['PARSE_ERROR', 'INVALID_REQUEST', 'INVALID_PARAMS'])
-
-interface Call {
-  method: A2aMethod
-  params: JsonObject
-  parameters: ServiceParameters
-}
 
 /** POST of JSON-RPC, for the agents of this node. */
 export function jsonRpcRoutes(host: EdgeHost): Route[] {
@@ -82,10 +75,10 @@ class JsonRpcDoor {
       const method = checkMethod(asked.method)
       checkParams(method, asked.params)
       checkTenant(asked.params)
-      const call = { method, params: asked.params, parameters }
-      const result =
-        agent !== undefined ? await this.#local(agent, principal, call, exchange) : await this.#remote(target, principal, call, exchange)
-      exchange.sendJson(200, { jsonrpc: '2.0', id, result })
+      const call: EdgeCall = { principal, to: target, agent, method, params: asked.params }
+      if (agent !== undefined) call.admitted = () => this.#admitted(exchange, local.card(agent as LocalAgent))
+      const result = await answerCall(host, call, exchange, streamForm(id))
+      if (result !== undefined) exchange.sendJson(200, { jsonrpc: '2.0', id, result })
     } catch (err) {
       const kept = sends ? await this.#keepOpaque(err, { agent, principal, bytes }, exchange) : undefined
       if (kept !== undefined) this.#refuse(exchange, kept, id)
@@ -94,22 +87,13 @@ class JsonRpcDoor {
     }
   }
 
-  async #local(agent: LocalAgent, principal: VerifiedPrincipal, call: Call, exchange: Exchange): Promise<Json> {
-    const { local } = this.#host.components
-    const { method, params, parameters } = call
-    const admitted = () => {
-      // An older caller whose message became a task meanwhile has no way to read it here.
-      checkVersion(parameters)
-      if (parameters.extensions.includes(OFFLINE_DELIVERY_EXTENSION_URI) && declares(local.card(agent), OFFLINE_DELIVERY_EXTENSION_URI)) {
-        exchange.setHeader('A2A-Extensions', OFFLINE_DELIVERY_EXTENSION_URI)
-      }
+  #admitted(exchange: Exchange, card: JsonObject): void {
+    const { parameters } = exchange
+    // An older caller whose message became a task meanwhile has no way to read it here.
+    checkVersion(parameters)
+    if (parameters.extensions.includes(OFFLINE_DELIVERY_EXTENSION_URI) && declares(card, OFFLINE_DELIVERY_EXTENSION_URI)) {
+      exchange.setHeader('A2A-Extensions', OFFLINE_DELIVERY_EXTENSION_URI)
     }
-    return await callLocalAgent(this.#host.components, { principal, to: agent, method, params, door: 'a2a-http', admitted }, exchange.gone)
-  }
-
-  async #remote(to: Eid, principal: VerifiedPrincipal, call: Call, exchange: Exchange): Promise<Json> {
-    const { remote, from } = this.#host.remoteFor(principal)
-    return await remote.call(from, to, call, { signal: exchange.gone })
   }
 
   /** What a caller that names no version posts to a sleeping agent is kept as it came where it cannot be read (od-010 and on of the draft's author). */
@@ -135,6 +119,12 @@ class JsonRpcDoor {
     const { status, headers, body } = refusalResponse(refusal, chosen, id, { asleep: asleepRpcCode })
     exchange.sendText(status, JSON.stringify(body), headers)
   }
+}
+
+/** Every event is a response under the request's id (A2A §9.4.2). */
+function streamForm(id: JsonRpcId): StreamForm {
+  const head = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":`
+  return { data: ({ text }) => `${head}${text}}`, failure: (error) => JSON.stringify(errorResponse(id, error)) }
 }
 
 function declares(card: JsonObject, uri: string): boolean {

@@ -130,13 +130,12 @@ export function createKeepAsleep({
       const { mailboxKey } = to
       const signed =
         principal.owner === undefined ? { from: to, messageId: `${principal.id} ${messageIdOf(params)}` } : { from: principal.owner }
-      const answer = await outgoing.sealInto(
-        sealingOf({ ...signed, to: to.eid, mailboxKey, params, extensions }),
-        async ({ object }, alongside) => {
-          const value = await queue.enqueue({ audience: to.eidHex, principal: principal.id, object, alongside })
-          return { value, kept: value.status === 'queued' && !value.again }
-        }
-      )
+      const sealing = sealingOf({ ...signed, to: to.eid, mailboxKey, params, extensions })
+      const answer = await outgoing.sealInto(sealing, async ({ object }, alongside, facts) => {
+        const sealed = facts === undefined ? {} : { sealed: facts }
+        const value = await queue.enqueue({ audience: to.eidHex, principal: principal.id, object, alongside, ...sealed })
+        return { value, kept: value.status === 'queued' && !value.again }
+      })
       return answer.status === 'queued' ? { reason: 'asleep', queued: true, retryAfterSec } : refusalOfAnswer(answer)
     } catch (err) {
       if (err instanceof RookeryError && err.kind === 'storage') return { reason: 'store-failed' }

@@ -6,19 +6,27 @@ import type { VerifiedPrincipal } from '../grants/principal.ts'
 import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import { stateClass } from '../tasks/states.ts'
-import type { JsonObject, Todo, Todos } from '../tasks/todo.ts'
-import { noStreams } from './a2a-error.ts'
-import { cardFromJson } from './agent-card.ts'
-import type { A2aMethod } from './params.ts'
-import { BLOCKING_WAIT_DEFAULT_MS, createRequestHandler } from './request-handler.ts'
+import type { Json, JsonObject, Todo, Todos } from '../tasks/todo.ts'
+import type { Caller } from './caller.ts'
+import { isObject } from './json-rpc.ts'
+import { BLOCKING_WAIT_DEFAULT_MS, configOf, noPush, Operations } from './operations.ts'
+import { type A2aMethod, isStream, type StreamMethod } from './params.ts'
+import type { PushConfigs } from './push-configs.ts'
+import { createRequestHandler } from './request-handler.ts'
+import type { TaskStream } from './task-stream.ts'
+import type { TaskStreams } from './task-streams.ts'
 
 /** A reachability refusal on its way to a binding, which writes it in the form that its caller reads. */
 export class DeliveryRefused extends Error {
   override readonly name = 'DeliveryRefused'
   readonly refusal: Refusal
 
+  /** Without a stack trace: it is an answer, thrown for every message that is kept, and the trace would cost more than sealing the message. */
   constructor(refusal: Refusal) {
+    const { stackTraceLimit } = Error
+    Error.stackTraceLimit = 0
     super(refusal.reason)
+    Error.stackTraceLimit = stackTraceLimit
     this.refusal = refusal
   }
 }
@@ -32,6 +40,12 @@ export interface LocalA2aOptions {
   reachability: (agent: LocalAgent) => Reachability
   /** the card in effect */
   card: (agent: LocalAgent) => JsonObject
+  /** what only a caller with a credential sees; default: the card in effect */
+  extendedCard?: (agent: LocalAgent, caller: Caller) => JsonObject | Promise<JsonObject>
+  /** absent: streaming is off */
+  streams?: TaskStreams
+  /** absent: push notifications are off */
+  push?: PushConfigs
   blockingWaitMs?: number
 }
 
@@ -49,9 +63,10 @@ export function isSend(method: string): boolean {
   return method === 'SendMessage' || method === 'SendStreamingMessage'
 }
 
-/** What all bindings share: which of our agents takes a call now, and the request handler that answers it. */
+/** What all bindings share: which of our agents takes a call now, and the operations that answer it. */
 export class LocalA2a {
   readonly #options: LocalA2aOptions
+  readonly #operations = new WeakMap<LocalAgent, Operations>()
   readonly #handlers = new WeakMap<LocalAgent, A2ARequestHandler>()
 
   constructor(options: LocalA2aOptions) {
@@ -60,6 +75,11 @@ export class LocalA2a {
 
   get blockingWaitMs(): number {
     return this.#options.blockingWaitMs ?? BLOCKING_WAIT_DEFAULT_MS
+  }
+
+  /** Undefined where streaming is off. */
+  get streams(): TaskStreams | undefined {
+    return this.#options.streams
   }
 
   card(agent: LocalAgent): JsonObject {
@@ -83,7 +103,7 @@ export class LocalA2a {
    * @param keep - stores the message for later and says how that went; called only where the mode queues
    * @returns `settled` when a send may wait for its end, `now` when the answer shows the task as it is; `repeated` is to be called where the message turns
    *   out to have come before
-   * @throws DeliveryRefused; A2aError `UNAUTHENTICATED`, `PERMISSION_DENIED`, `SEND_RATE_LIMITED`, `UNSUPPORTED_OPERATION` (streams); RookeryError
+   * @throws DeliveryRefused; A2aError `UNAUTHENTICATED`, `PERMISSION_DENIED`, `SEND_RATE_LIMITED`, `PUSH_NOTIFICATION_NOT_SUPPORTED`; RookeryError
    *   `MESSAGE_ID_REUSED`
    */
   async admit(
@@ -94,10 +114,9 @@ export class LocalA2a {
     const { access, todos } = this.#options
     const { principal, method, params } = call
     this.authorize(agent, call)
-    if (method === 'SubscribeToTask') throw noStreams()
     if (!isSend(method)) return SETTLED
+    if (this.#options.push === undefined && isObject(configOf(params))) throw noPush()
     const reachability = this.#options.reachability(agent)
-    if (reachability.state === 'accepts' && method === 'SendStreamingMessage') throw noStreams()
     const message = params.message as JsonObject
     const isKnown = async () => (await todos.ofMessage({ agent: homeOf(agent), caller: principal, message })) !== undefined
     if (reachability.state === 'asleep' && (await isKnown())) return { wait: 'now', repeated: () => {} }
@@ -113,6 +132,22 @@ export class LocalA2a {
     if (reachability.state === 'accepts') return { wait: 'settled', repeated }
     if (reachability.queues) throw new DeliveryRefused(await keep(reachability))
     throw new DeliveryRefused({ reason: 'asleep', queued: false, retryAfterSec: reachability.retryAfterSec })
+  }
+
+  /** An admitted call whose answer is one result, in ProtoJSON. @throws A2aError */
+  async answer(agent: LocalAgent, method: Exclude<A2aMethod, StreamMethod>, params: JsonObject, caller: Caller): Promise<Json> {
+    return await this.#of(agent).answer(method, params, caller)
+  }
+
+  /** An admitted call whose answer is a stream. @throws A2aError */
+  async open(agent: LocalAgent, method: StreamMethod, params: JsonObject, caller: Caller): Promise<TaskStream> {
+    return await this.#of(agent).open(method, params, caller)
+  }
+
+  /** Either, by the method. @throws A2aError */
+  async call(agent: LocalAgent, method: A2aMethod, params: JsonObject, caller: Caller): Promise<{ result: Json } | { stream: TaskStream }> {
+    if (isStream(method)) return { stream: await this.open(agent, method, params, caller) }
+    return { result: await this.answer(agent, method, params, caller) }
   }
 
   /** Calls once, when the task has ended; it may have already. */
@@ -132,19 +167,31 @@ export class LocalA2a {
     if (hasEnded(await todos.get(id))) done()
   }
 
+  /** The same operations behind the SDK's interface, for its readers of older versions. */
   handler(agent: LocalAgent): A2ARequestHandler {
     let handler = this.#handlers.get(agent)
     if (handler === undefined) {
-      const { todos, clock } = this.#options
-      handler = createRequestHandler({
-        agent,
-        todos,
-        clock,
-        card: () => cardFromJson(this.#options.card(agent)),
-        blockingWaitMs: this.blockingWaitMs
-      })
+      handler = createRequestHandler(this.#of(agent), () => this.#options.card(agent))
       this.#handlers.set(agent, handler)
     }
     return handler
+  }
+
+  #of(agent: LocalAgent): Operations {
+    let operations = this.#operations.get(agent)
+    if (operations === undefined) {
+      const { todos, clock, card, extendedCard, streams, push } = this.#options
+      operations = new Operations({
+        agent,
+        todos,
+        clock,
+        streams,
+        push,
+        blockingWaitMs: this.blockingWaitMs,
+        extendedCard: async (caller) => (extendedCard === undefined ? card(agent) : await extendedCard(agent, caller))
+      })
+      this.#operations.set(agent, operations)
+    }
+    return operations
   }
 }

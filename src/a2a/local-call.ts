@@ -1,13 +1,22 @@
-import { JsonRpcTransportHandler, ServerCallContext } from '@a2a-js/sdk/server'
 import type { VerifiedPrincipal } from '../grants/principal.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
-import { A2aError } from './a2a-error.ts'
+import { Caller } from './caller.ts'
 import type { KeepAsleep } from './keep-asleep.ts'
 import type { LocalA2a } from './local-a2a.ts'
-import type { A2aMethod } from './params.ts'
-import { Caller } from './request-handler.ts'
-import { A2A_VERSION } from './service-parameters.ts'
+import type { A2aMethod, StreamMethod } from './params.ts'
+import type { TaskStream } from './task-stream.ts'
+
+export interface LocalCall<M extends A2aMethod> {
+  principal: VerifiedPrincipal
+  to: LocalAgent
+  method: M
+  params: JsonObject
+  door: Todo['door']
+  lastEventId?: string | undefined
+  /** called before the call is handled, when it is neither refused nor kept; what it throws refuses it still */
+  admitted?: (() => void) | undefined
+}
 
 /**
  * One checked call of a verified principal to one of our agents: handled, kept while that one sleeps, or refused. What every door of this node without a
@@ -16,28 +25,28 @@ import { A2A_VERSION } from './service-parameters.ts'
  * @throws DeliveryRefused, A2aError; or the signal's reason
  */
 export async function callLocalAgent(
-  { local, keep }: { local: LocalA2a; keep: KeepAsleep },
-  call: {
-    principal: VerifiedPrincipal
-    to: LocalAgent
-    method: A2aMethod
-    params: JsonObject
-    door: Todo['door']
-    /** called before the call is handled, when it is neither refused nor kept; what it throws refuses it still */
-    admitted?: () => void
-  },
+  components: { local: LocalA2a; keep: KeepAsleep },
+  call: LocalCall<Exclude<A2aMethod, StreamMethod>>,
   signal: AbortSignal
 ): Promise<Json> {
-  const { principal, to, method, params, door } = call
-  const admitted = await local.admit(to, { principal, method, params }, ({ retryAfterSec }) =>
-    keep({ principal, to, params, retryAfterSec })
-  )
-  call.admitted?.()
-  const caller = new Caller({ principal, door, params, signal, ...admitted })
-  const handler = new JsonRpcTransportHandler(local.handler(to))
-  const context = new ServerCallContext({ user: caller, requestedVersion: A2A_VERSION })
-  const response = (await handler.handle({ jsonrpc: '2.0', id: 1, method, params }, context)) as unknown as JsonObject
-  if (caller.refused !== undefined) throw caller.refused
-  if (response.result === undefined) throw new A2aError('INTERNAL_ERROR', 'the local agent gave no result')
-  return response.result
+  return await components.local.answer(call.to, call.method, call.params, await admitted(components, call, signal))
+}
+
+/** As {@link callLocalAgent}, for a call whose answer is a stream; the signal ends it. */
+export async function streamLocalAgent(
+  components: { local: LocalA2a; keep: KeepAsleep },
+  call: LocalCall<StreamMethod>,
+  signal: AbortSignal
+): Promise<TaskStream> {
+  return await components.local.open(call.to, call.method, call.params, await admitted(components, call, signal))
+}
+
+async function admitted(
+  { local, keep }: { local: LocalA2a; keep: KeepAsleep },
+  { principal, to, method, params, door, lastEventId, admitted }: LocalCall<A2aMethod>,
+  signal: AbortSignal
+): Promise<Caller> {
+  const how = await local.admit(to, { principal, method, params }, ({ retryAfterSec }) => keep({ principal, to, params, retryAfterSec }))
+  admitted?.()
+  return new Caller({ principal, door, signal, lastEventId, ...how })
 }

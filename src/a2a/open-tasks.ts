@@ -53,10 +53,11 @@ export class OpenTasks {
   }
 }
 
-/** A2A's Task, alone or wrapped as SendMessage's result. */
+/** A2A's Task, alone, wrapped as SendMessage's result, or as an event of its stream shows it. */
 function taskOf(result: Json | undefined): { id: string; ended: boolean } | undefined {
   if (!isObject(result)) return undefined
-  const task = isObject(result.task) ? result.task : result
+  const { statusUpdate } = result
+  const task = isObject(result.task) ? result.task : isObject(statusUpdate) ? { ...statusUpdate, id: statusUpdate.taskId ?? null } : result
   const { id, status } = task
   if (typeof id !== 'string' || !isObject(status)) return undefined
   return { id, ended: typeof status.state === 'string' && ENDED.has(status.state) }

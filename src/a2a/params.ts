@@ -53,6 +53,12 @@ const schemas = {
 } as const satisfies Record<string, z.ZodType>
 
 export type A2aMethod = keyof typeof schemas
+/** Those whose answer is a stream. */
+export type StreamMethod = 'SendStreamingMessage' | 'SubscribeToTask'
+
+export function isStream(method: A2aMethod): method is StreamMethod {
+  return method === 'SendStreamingMessage' || method === 'SubscribeToTask'
+}
 
 /** @throws A2aError `METHOD_NOT_FOUND` */
 export function checkMethod(method: string): A2aMethod {
@@ -62,16 +68,12 @@ export function checkMethod(method: string): A2aMethod {
 
 /**
  * Checks `params` as ProtoJSON of A2A 1.0; unknown members pass (§5.7).
- * @throws A2aError `INVALID_PARAMS` whose violations name the members; `PUSH_NOTIFICATION_NOT_SUPPORTED` for a send that asks for them
+ * @throws A2aError `INVALID_PARAMS` whose violations name the members
  */
 export function checkParams(method: A2aMethod, params: JsonObject): void {
   const parsed = schemas[method].safeParse(params)
   if (parsed.success) {
     if (isObject(params.message) && holdsHalfSurrogate(params.message)) throw invalidParams('message', 'holds half a surrogate pair')
-    const configuration = params.configuration
-    if (isObject(configuration) && isObject(configuration.taskPushNotificationConfig)) {
-      throw new A2aError('PUSH_NOTIFICATION_NOT_SUPPORTED', 'push notifications are off: send without taskPushNotificationConfig')
-    }
     return
   }
   const violations: FieldViolation[] = parsed.error.issues.slice(0, VIOLATIONS_MAX).map((issue) => ({

@@ -1,5 +1,7 @@
-import { Task } from '@a2a-js/sdk'
-import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
+import { StreamResponse, Task } from '@a2a-js/sdk'
+import { TODO_STATES } from '../tasks/states.ts'
+import type { Json, JsonObject, Todo, TodoSlot, TodoState } from '../tasks/todo.ts'
+import type { TodoEvent } from '../tasks/trail.ts'
 import { isObject } from './json-rpc.ts'
 
 /** TD-09, G-57: what each state of a Todo is called outside. */
@@ -36,7 +38,8 @@ export function shownState(todo: Todo): string {
 export interface TaskViewOptions {
   /** newest messages to show; undefined shows all, 0 leaves `history` out */
   historyLength?: number | undefined
-  artifacts?: 'with' | 'without'
+  /** `always`: the member is there though it is empty */
+  artifacts?: 'with' | 'always' | 'never'
 }
 
 /**
@@ -44,17 +47,38 @@ export interface TaskViewOptions {
  */
 export function taskJson(todo: Todo, { historyLength, artifacts = 'with' }: TaskViewOptions = {}): JsonObject {
   const history = historyLength === undefined ? todo.history : historyLength === 0 ? [] : todo.history.slice(-historyLength)
-  const status: JsonObject = { state: shownState(todo), timestamp: new Date(todo.changedAtMs).toISOString() }
-  const message =
-    todo.statusMessage ?? (todo.state === 'failed' && todo.failure !== undefined ? reasonMessage(todo, todo.failure) : undefined)
-  if (message !== undefined) status.message = message
+  const shown = artifacts === 'always' || (artifacts === 'with' && todo.artifacts.length > 0)
   return {
     id: todo.id,
     contextId: todo.contextId,
-    status,
-    ...(artifacts === 'with' && todo.artifacts.length > 0 ? { artifacts: todo.artifacts } : {}),
+    status: statusJson(todo),
+    ...(shown ? { artifacts: todo.artifacts } : {}),
     ...(history.length > 0 ? { history } : {}),
     ...(todo.attempt > 1 ? { metadata: { attempt: todo.attempt } } : {})
+  }
+}
+
+/** What a listing looks for, by the state that it shows. */
+export function slotsOf(shown: string): TodoSlot[] {
+  if (shown === 'TASK_STATE_WORKING') return ['claimed', 'again']
+  return TODO_STATES.filter((state) => taskState(state) === shown)
+}
+
+/** A TaskStatus in ProtoJSON; after a failed attempt that will be made again it says why (G-57). */
+export function statusJson(todo: Todo): JsonObject {
+  const failed = todo.state === 'failed' || (todo.state === 'pending' && todo.attempt > 0)
+  const message = todo.statusMessage ?? (failed && todo.failure !== undefined ? reasonMessage(todo, todo.failure) : undefined)
+  return { state: shownState(todo), timestamp: new Date(todo.changedAtMs).toISOString(), ...(message !== undefined ? { message } : {}) }
+}
+
+/** The status that an event of a Todo brought (G-57: one that goes back is WORKING, with the reason). */
+export function eventStatusJson(todo: Todo, { kind, state, attempt, atMs, status, reason }: TodoEvent): JsonObject {
+  const wentOn = state === 'pending' && (attempt > 0 || kind === 'returned')
+  const message = status ?? (reason !== undefined && (state === 'failed' || kind === 'returned') ? reasonMessage(todo, reason) : undefined)
+  return {
+    state: wentOn ? 'TASK_STATE_WORKING' : taskState(state),
+    timestamp: new Date(atMs).toISOString(),
+    ...(message !== undefined ? { message } : {})
   }
 }
 
@@ -71,6 +95,18 @@ function reasonMessage(todo: Todo, reason: string): JsonObject {
 /** The SDK's Task of a ProtoJSON one. Its reader loses `data: null`, which is put back. */
 export function taskFromJson(json: JsonObject): Task {
   const task = Task.fromJSON(json)
+  restoreNulls(task, json)
+  return task
+}
+
+/** The SDK's StreamResponse of a ProtoJSON one, as {@link taskFromJson}. */
+export function streamResponseFromJson(json: JsonObject): StreamResponse {
+  const response = StreamResponse.fromJSON(json)
+  if (response.payload?.$case === 'task' && isObject(json.task)) restoreNulls(response.payload.value, json.task)
+  return response
+}
+
+function restoreNulls(task: Task, json: JsonObject): void {
   const restore = (parts: { content?: unknown }[], raw: Json | undefined) => {
     if (!Array.isArray(raw)) return
     raw.forEach((part, at) => {
@@ -86,5 +122,4 @@ export function taskFromJson(json: JsonObject): Task {
   }
   each(task.history, json.history)
   each(task.artifacts, json.artifacts)
-  return task
 }

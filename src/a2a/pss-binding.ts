@@ -1,4 +1,3 @@
-import { JsonRpcTransportHandler, ServerCallContext } from '@a2a-js/sdk/server'
 import { utf8 } from '../../protocol/bytes.ts'
 import { refusalRpcError } from '../../protocol/delivery/refusals.ts'
 import type { ProtocolError } from '../../protocol/errors.ts'
@@ -12,33 +11,40 @@ import type { Inbound, Session } from '../sessions/session.ts'
 import type { WriteOp } from '../store/store.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError, fromRemoteError, toA2aError } from './a2a-error.ts'
+import { Caller } from './caller.ts'
 import { checkEnvelope, errorResponse, idOf, isObject, type JsonRpcId, type JsonRpcResponse, parseJson } from './json-rpc.ts'
 import { DeliveryRefused, type LocalA2a } from './local-a2a.ts'
 import { createsTask, OpenTasks } from './open-tasks.ts'
-import { checkMethod, checkParams, checkTenant } from './params.ts'
-import { Caller } from './request-handler.ts'
-import { checkVersion, readServiceParameters, type ServiceParameters } from './service-parameters.ts'
+import { checkMethod, checkParams, checkTenant, type StreamMethod } from './params.ts'
+import { AskedStream } from './pss-asked-stream.ts'
+import { sendStream } from './pss-served-stream.ts'
+import {
+  A2A_TEXT_BYTES_MAX,
+  LEAVE_MEMBER,
+  leaveText,
+  readParameters,
+  requestText,
+  SERVICE_PARAMETERS_MEMBER,
+  textTooLarge
+} from './pss-texts.ts'
+import { checkVersion, type ServiceParameters } from './service-parameters.ts'
+import type { TaskStream } from './task-stream.ts'
 
 /** protocol/README.md §6, Kinds; §9. */
 export const A2A_CHANNEL = 1
 export const A2A_KIND = 0x02
-/** One JSON text, the payload of one transaction. */
-export const A2A_TEXT_BYTES_MAX = 1_048_576
 /** Requests of ours that wait for an answer on one session; above it the next is refused here. */
 export const REQUESTS_PENDING_MAX = 256
 /** Requests of a peer at work on one session; above it the next is answered RATE_LIMITED. */
 export const REQUESTS_SERVED_MAX = 256
-/** The member beside the JSON-RPC envelope; every name that starts with `a2a-` is reserved there. */
-export const SERVICE_PARAMETERS_MEMBER = 'a2a-service-parameters'
-const PARAMETER_BYTES_MAX = 4_096
-const PARAMETERS_BYTES_MAX = 16_384
-
 interface Pending {
-  readonly payload: Uint8Array
+  /** as it is sent, and sent again */
+  payload(): Uint8Array
   /** the peer has the request: if its process went meanwhile, only asking again brings the answer */
   acknowledged: boolean
-  resolve(result: Json): void
-  reject(error: unknown): void
+  /** a text with a result; one request stays until its last */
+  take(text: JsonObject): void
+  refuse(error: unknown): void
 }
 
 /** What the peer answered in place of a result, as it came: a reachability refusal is read from it by its token. */
@@ -85,6 +91,8 @@ export class A2aChannel {
   readonly #ended = new AbortController()
   /** ids of the peer's requests at work; at most REQUESTS_SERVED_MAX */
   readonly #atWork = new Set<JsonRpcId>()
+  /** streams of the peer, by the id of their request; as many as are served at most */
+  readonly #served = new Map<JsonRpcId, TaskStream>()
   /** makes ids of this process differ from those of an earlier one, whose late answers may still come */
   #idPrefix: string | undefined
   /** tasks of ours at the peer, and of the peer here, where a contract bounds them */
@@ -110,7 +118,7 @@ export class A2aChannel {
     session.onResumed?.(() => this.#askAgain())
     void session.closed.then(({ reason }) => {
       this.#ended.abort(lost(reason))
-      for (const pending of this.#pending.values()) pending.reject(lost(reason))
+      for (const pending of [...this.#pending.values()]) pending.refuse(lost(reason))
       this.#pending.clear()
     })
   }
@@ -132,44 +140,93 @@ export class A2aChannel {
     params: JsonObject,
     options: { parameters: ServiceParameters; timeoutMs: number; signal?: AbortSignal }
   ): Promise<Json> {
-    options.signal?.throwIfAborted()
-    if (this.#pending.size >= REQUESTS_PENDING_MAX) {
-      throw new A2aError('RATE_LIMITED', `${REQUESTS_PENDING_MAX} requests to this agent wait for an answer`, { retryAfterSec: 1 })
-    }
-    const id = this.#id()
-    const payload = utf8(
-      JSON.stringify({ jsonrpc: '2.0', id, method, params, [SERVICE_PARAMETERS_MEMBER]: writeParameters(options.parameters) })
-    )
-    if (payload.length > A2A_TEXT_BYTES_MAX) throw tooLarge(payload.length)
-    if (createsTask(method, params) && this.#openThere !== undefined) {
-      const breach = this.#openThere.begin()
-      if (breach !== undefined) throw overContract(breach)
-      this.#creating.add(id)
-    }
     const { promise, resolve, reject } = Promise.withResolvers<Json>()
-    const pending: Pending = { payload, acknowledged: false, resolve, reject }
-    this.#pending.set(id, pending)
+    const pending = this.#begin({ method, params, parameters: options.parameters }, options.signal, {
+      take: ({ result }) => resolve(result ?? null),
+      refuse: reject
+    })
     const aborted = () => reject(options.signal?.reason)
     options.signal?.addEventListener('abort', aborted, { once: true })
     const cancel = this.#clock.after(options.timeoutMs, () => reject(unknownOutcome(`no answer within ${options.timeoutMs} ms`)))
-    this.#session.send(A2A_CHANNEL, A2A_KIND, payload, options.signal === undefined ? {} : { signal: options.signal }).then(
-      () => {
-        pending.acknowledged = true
-      },
-      (err) => {
-        // a caller that went away takes nothing back: the request is journaled
-        if (options.signal?.aborted !== true) this.#created(id, undefined)
-        if (!(err instanceof RookeryError)) reject(err)
-        else reject(err.code === 'SESSION_LOST' ? lost(err.message) : err.code === 'CONTRACT_LIMIT' ? overContract(err) : err)
-      }
-    )
     try {
       return await promise
     } finally {
       cancel()
       options.signal?.removeEventListener('abort', aborted)
-      this.#pending.delete(id)
+      this.#pending.delete(pending)
     }
+  }
+
+  /**
+   * Asks for a stream and waits for its first event. Over a resumed session it goes on by itself, without gap or repeat.
+   * @param options.signal - ends the stream, also later
+   * @throws as {@link request}; so does the stream when it is lost
+   */
+  async stream(
+    method: StreamMethod,
+    params: JsonObject,
+    options: { parameters: ServiceParameters; timeoutMs: number; signal: AbortSignal; lastEventId?: string | undefined }
+  ): Promise<TaskStream> {
+    const { signal, timeoutMs, parameters, lastEventId } = options
+    let id: JsonRpcId | undefined
+    const aborted = () => asked.close()
+    const asked: AskedStream = new AskedStream({
+      lastEventId,
+      left: (how) => {
+        signal.removeEventListener('abort', aborted)
+        if (id === undefined || !this.#pending.delete(id)) return
+        if (how === 'reader-left') this.#tell(leaveText(id))
+      }
+    })
+    id = this.#begin({ method, params, parameters, lastEventId: () => asked.lastEventId }, signal, {
+      take: (text) => asked.take(text),
+      refuse: (error) => asked.refuse(error)
+    })
+    signal.addEventListener('abort', aborted, { once: true })
+    const cancel = this.#clock.after(timeoutMs, () => asked.fail(unknownOutcome(`no event within ${timeoutMs} ms`)))
+    const left = () => asked.fail(signal.reason)
+    signal.addEventListener('abort', left, { once: true })
+    try {
+      return await asked.opened
+    } finally {
+      cancel()
+      signal.removeEventListener('abort', left)
+    }
+  }
+
+  /** Sends a request whose answers `take` gets. @returns its id, pending until it is deleted */
+  #begin(
+    request: { method: string; params: JsonObject; parameters: ServiceParameters; lastEventId?: () => string | undefined },
+    signal: AbortSignal | undefined,
+    answers: Pick<Pending, 'take' | 'refuse'>
+  ): JsonRpcId {
+    signal?.throwIfAborted()
+    if (this.#pending.size >= REQUESTS_PENDING_MAX) {
+      throw new A2aError('RATE_LIMITED', `${REQUESTS_PENDING_MAX} requests to this agent wait for an answer`, { retryAfterSec: 1 })
+    }
+    const { method, params, parameters } = request
+    const id = this.#id()
+    const payload = () => requestText({ id, method, params, parameters, lastEventId: request.lastEventId?.() })
+    const first = payload()
+    if (createsTask(method, params) && this.#openThere !== undefined) {
+      const breach = this.#openThere.begin()
+      if (breach !== undefined) throw overContract(breach)
+      this.#creating.add(id)
+    }
+    const pending: Pending = { payload, acknowledged: false, ...answers }
+    this.#pending.set(id, pending)
+    this.#session.send(A2A_CHANNEL, A2A_KIND, first, signal === undefined ? {} : { signal }).then(
+      () => {
+        pending.acknowledged = true
+      },
+      (err) => {
+        // a caller that went away takes nothing back: the request is journaled
+        if (signal?.aborted !== true) this.#created(id, undefined)
+        if (!(err instanceof RookeryError)) pending.refuse(err)
+        else pending.refuse(err.code === 'SESSION_LOST' ? lost(err.message) : err.code === 'CONTRACT_LIMIT' ? overContract(err) : err)
+      }
+    )
+    return id
   }
 
   /** A request that may make a task has its answer, be it late; undefined: none, and it made none. */
@@ -187,7 +244,7 @@ export class A2aChannel {
   #askAgain(): void {
     for (const { payload, acknowledged } of this.#pending.values()) {
       if (acknowledged)
-        this.#session.send(A2A_CHANNEL, A2A_KIND, payload).catch((err) => this.#logger.debug({ err }, 'asking again failed'))
+        this.#session.send(A2A_CHANNEL, A2A_KIND, payload()).catch((err) => this.#logger.debug({ err }, 'asking again failed'))
     }
   }
 
@@ -196,12 +253,15 @@ export class A2aChannel {
     if (kind !== A2A_KIND) return this.#ignore()
     let body: Json
     try {
-      if (payload.length > A2A_TEXT_BYTES_MAX) throw tooLarge(payload.length)
+      if (payload.length > A2A_TEXT_BYTES_MAX) throw textTooLarge(payload.length)
       body = parseJson(payload)
     } catch (err) {
       return this.#answer(errorResponse(null, toA2aError(err)))
     }
-    if (isObject(body) && !('method' in body) && ('result' in body || 'error' in body)) return this.#settle(body)
+    if (isObject(body) && !('method' in body)) {
+      if ('result' in body || 'error' in body) return this.#settle(body)
+      if (body[LEAVE_MEMBER] === true) return this.#served.get(idOf(body))?.close()
+    }
     if (this.#serving >= REQUESTS_SERVED_MAX) {
       const message = `${REQUESTS_SERVED_MAX} requests of this session are at work`
       return this.#answer(errorResponse(idOf(body), new A2aError('RATE_LIMITED', message, { retryAfterSec: 1 })))
@@ -212,7 +272,7 @@ export class A2aChannel {
     this.#serving++
     if (id !== null) this.#atWork.add(id)
     const answered = this.#respond(body, { onDurable, alongside: position })
-      .then((response) => this.#answer(response))
+      .then((response) => response === undefined || this.#answer(response))
       .finally(() => {
         this.#serving--
         if (id !== null) this.#atWork.delete(id)
@@ -220,13 +280,21 @@ export class A2aChannel {
     await Promise.race([durable, answered])
   }
 
-  async #respond(body: Json, durably: { onDurable: () => void; alongside: () => readonly WriteOp[] }): Promise<JsonRpcResponse> {
+  /** @returns the answer, or nothing where a stream was it */
+  async #respond(
+    body: Json,
+    durably: { onDurable: () => void; alongside: () => readonly WriteOp[] }
+  ): Promise<JsonRpcResponse | undefined> {
     const id = idOf(body)
     let counted: OpenTasks | undefined
-    let result: Json | undefined
+    const answered = (result: Json | undefined) => {
+      const goesOn = counted?.answered(result)
+      counted = undefined
+      if (goesOn !== undefined) this.#follow(goesOn)
+    }
     try {
       const request = checkEnvelope(body)
-      const parameters = readParameters((body as JsonObject)[SERVICE_PARAMETERS_MEMBER])
+      const { parameters, lastEventId } = readParameters((body as JsonObject)[SERVICE_PARAMETERS_MEMBER])
       checkVersion(parameters)
       const method = checkMethod(request.method)
       checkParams(method, request.params)
@@ -241,7 +309,8 @@ export class A2aChannel {
         deposits: true,
         retryAfterSec
       }))
-      const caller = new Caller({ principal, door: 'a2a-pss', params: request.params, signal: this.#ended.signal, ...admitted, ...durably })
+      const signal = this.#ended.signal
+      const caller = new Caller({ principal, door: 'a2a-pss', signal, lastEventId, ...admitted, ...durably })
       if (createsTask(method, request.params) && this.#openHere !== undefined) {
         const breach = this.#openHere.begin()
         if (breach !== undefined) {
@@ -250,25 +319,33 @@ export class A2aChannel {
         }
         counted = this.#openHere
       }
-      const handler = new JsonRpcTransportHandler(this.#local.handler(agent))
-      const context = new ServerCallContext({ user: caller, requestedVersion: parameters.version })
-      const response = await handler.handle({ jsonrpc: '2.0', id, method, params: request.params }, context)
-      if (caller.refused !== undefined) throw caller.refused
-      result = (response as { result?: Json }).result
-      return response as JsonRpcResponse
+      const answer = await this.#local.call(agent, method, request.params, caller)
+      if ('result' in answer) {
+        answered(answer.result)
+        return { jsonrpc: '2.0', id, result: answer.result }
+      }
+      durably.onDurable()
+      this.#served.set(id, answer.stream)
+      try {
+        await sendStream(this.#session, { channel: A2A_CHANNEL, kind: A2A_KIND, id }, answer.stream, ({ response }) => answered(response))
+      } finally {
+        answer.stream.close()
+        this.#served.delete(id)
+      }
+      return undefined
     } catch (err) {
       if (err instanceof DeliveryRefused) {
         const { code, message, data } = refusalRpcError(err.refusal)
         return { jsonrpc: '2.0', id, error: { code, message, data: data as Json } }
       }
+      if (this.#ended.signal.aborted) return undefined
       const error = toA2aError(err)
       if (error.reason === 'INTERNAL_ERROR' || error.reason === 'STORE_FAILED') {
         this.#logger.error({ err: error.cause ?? err }, 'an A2A request of a session failed')
       }
       return errorResponse(id, error)
     } finally {
-      const goesOn = counted?.answered(result)
-      if (goesOn !== undefined) this.#follow(goesOn)
+      answered(undefined)
     }
   }
 
@@ -280,8 +357,12 @@ export class A2aChannel {
   /** A transaction of its own, not awaited by the handler that caused it; where this process dies before it is journaled it is asked for again. */
   #answer(response: JsonRpcResponse): void {
     let payload = utf8(JSON.stringify(response))
-    if (payload.length > A2A_TEXT_BYTES_MAX) payload = utf8(JSON.stringify(errorResponse(response.id, tooLarge(payload.length))))
-    this.#session.send(A2A_CHANNEL, A2A_KIND, payload).catch((err) => this.#logger.debug({ err }, 'an A2A answer was not taken'))
+    if (payload.length > A2A_TEXT_BYTES_MAX) payload = utf8(JSON.stringify(errorResponse(response.id, textTooLarge(payload.length))))
+    this.#tell(payload)
+  }
+
+  #tell(payload: Uint8Array): void {
+    this.#session.send(A2A_CHANNEL, A2A_KIND, payload).catch((err) => this.#logger.debug({ err }, 'an A2A text was not taken'))
   }
 
   #settle(response: JsonObject): void {
@@ -290,41 +371,13 @@ export class A2aChannel {
     this.#openThere?.seen(response.result)
     const pending = this.#pending.get(id)
     if (pending === undefined) this.#ignore()
-    else if (isObject(response.error)) pending.reject(new RemoteRefusal(response.error))
-    else if (response.error !== undefined) pending.reject(new RemoteRefusal({}))
-    else pending.resolve(response.result ?? null)
+    else if (response.error === undefined) pending.take(response)
+    else pending.refuse(new RemoteRefusal(isObject(response.error) ? response.error : {}))
   }
 
   #ignore(): void {
     this.ignored++
   }
-}
-
-function writeParameters({ version, extensions }: ServiceParameters): JsonObject {
-  return { 'a2a-version': version, ...(extensions.length > 0 ? { 'a2a-extensions': extensions.join(',') } : {}) }
-}
-
-/** @throws A2aError `INVALID_REQUEST` for parameters that are no text or too long */
-function readParameters(member: Json | undefined): ServiceParameters {
-  const refuse = (why: string) => new A2aError('INVALID_REQUEST', `${SERVICE_PARAMETERS_MEMBER} ${why}`)
-  if (member !== undefined && !isObject(member)) throw refuse('is not an object')
-  const byName = new Map<string, string>()
-  let bytes = 0
-  for (const [name, value] of Object.entries(member ?? {})) {
-    if (typeof value !== 'string' || utf8(value).length > PARAMETER_BYTES_MAX) {
-      throw refuse(`has a value that is no text of at most ${PARAMETER_BYTES_MAX} bytes`)
-    }
-    bytes += utf8(name).length + utf8(value).length
-    byName.set(name.toLowerCase(), value)
-  }
-  if (bytes > PARAMETERS_BYTES_MAX) throw refuse(`is above ${PARAMETERS_BYTES_MAX} bytes in all`)
-  return readServiceParameters(byName.get('a2a-version'), byName.get('a2a-extensions'))
-}
-
-function tooLarge(bytes: number): A2aError {
-  return new A2aError('PAYLOAD_TOO_LARGE', `the A2A text is ${bytes} bytes; a session takes ${A2A_TEXT_BYTES_MAX}`, {
-    metadata: { bytesMax: String(A2A_TEXT_BYTES_MAX) }
-  })
 }
 
 /** Nothing was asked or done. */

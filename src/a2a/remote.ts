@@ -19,10 +19,12 @@ import type { RemoteAgents } from './edge.ts'
 import { isObject } from './json-rpc.ts'
 import { sealSend } from './keep-asleep.ts'
 import { DeliveryRefused, isSend } from './local-a2a.ts'
-import type { A2aMethod } from './params.ts'
-import { a2aChannelOf, RemoteRefusal } from './pss-binding.ts'
-import { BLOCKING_WAIT_DEFAULT_MS } from './request-handler.ts'
+import { BLOCKING_WAIT_DEFAULT_MS } from './operations.ts'
+import type { A2aMethod, StreamMethod } from './params.ts'
+import { type A2aChannel, a2aChannelOf, RemoteRefusal } from './pss-binding.ts'
+import { isLoss, resumingStream } from './resuming-stream.ts'
 import { A2A_VERSION, type ServiceParameters } from './service-parameters.ts'
+import type { TaskStream } from './task-stream.ts'
 import { TokenBucket } from './token-bucket.ts'
 
 export interface RemoteAgentsComponents {
@@ -51,6 +53,8 @@ export const REMOTE_DEFAULTS: RemoteAgentsSettings = {
   blockingTimeoutMs: BLOCKING_WAIT_DEFAULT_MS + 30_000,
   cardAgeMs: 60_000
 }
+
+type StreamRequest = { method: StreamMethod; params: JsonObject; parameters: ServiceParameters }
 
 /** Cards that askers without a token may make this node fetch from elsewhere: so many at once, then so many a second; above it 429. */
 export const ANYONES_CARD_FETCHES = { burst: 30, perSec: 1 }
@@ -84,31 +88,69 @@ class SessionAgents implements RemoteAgents {
     request: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
     { signal }: { signal: AbortSignal }
   ): Promise<Json> {
+    return await this.#ask({ from, to, request, signal }, (session) => this.#request(session, request, signal))
+  }
+
+  async stream(
+    from: LocalAgent,
+    to: Eid,
+    request: { method: StreamMethod; params: JsonObject; parameters: ServiceParameters },
+    { signal, lastEventId }: { signal: AbortSignal; lastEventId?: string | undefined }
+  ): Promise<TaskStream> {
+    const { parameters } = request
+    const open = async (asked: StreamRequest, after: string | undefined, over: AbortSignal) =>
+      await this.#ask({ from, to, request: asked, signal: over }, (session) =>
+        this.#onSession(session, (channel) =>
+          channel.stream(asked.method, asked.params, {
+            parameters,
+            timeoutMs: this.#settings.answerTimeoutMs,
+            signal: over,
+            lastEventId: after
+          })
+        )
+      )
+    const leaving = new AbortController()
+    const over = AbortSignal.any([signal, leaving.signal])
+    return resumingStream(await open(request, lastEventId, over), {
+      clock: this.#components.clock,
+      over,
+      leave: () => leaving.abort(new DOMException('the reader left', 'AbortError')),
+      lastEventId,
+      subscribe: (id, after) => open({ method: 'SubscribeToTask', params: { id }, parameters }, after, over),
+      read: async (id) => await this.call(from, to, { method: 'GetTask', params: { id, historyLength: 0 }, parameters }, { signal: over })
+    })
+  }
+
+  /** @param ask - what is done with a session; called a second time where the first was lost */
+  async #ask<T>(
+    call: { from: LocalAgent; to: Eid; request: { method: A2aMethod; params: JsonObject }; signal: AbortSignal },
+    ask: (session: Session) => Promise<T>
+  ): Promise<T> {
+    const { to, signal } = call
     const locator = await this.#locate(to, signal)
     try {
-      return await this.#callAt(locator, from, to, request, signal)
+      return await this.#askAt(locator, call, ask)
     } catch (err) {
       if (!(err instanceof A2aError) || signal.aborted) throw err
       if (err.reason !== 'AGENT_UNREACHABLE' && !isLoss(err)) throw err
       const newest = await this.#components.locators.resolve(to, { signal, fresh: true }).catch(() => locator)
       if (err.reason === 'AGENT_UNREACHABLE' && newest.gen === locator.gen) throw err
-      return await this.#callAt(newest, from, to, request, signal).catch((again) => {
+      return await this.#askAt(newest, call, ask).catch((again) => {
         // Nothing was sent the second time, so what became of the first stays unknown.
         throw isLoss(err) && again instanceof A2aError && again.reason === 'AGENT_UNREACHABLE' ? err : again
       })
     }
   }
 
-  async #callAt(
+  async #askAt<T>(
     locator: LocatorView,
-    from: LocalAgent,
-    to: Eid,
-    { method, params, parameters }: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
-    signal: AbortSignal
-  ): Promise<Json> {
+    { from, to, request, signal }: { from: LocalAgent; to: Eid; request: { method: A2aMethod; params: JsonObject }; signal: AbortSignal },
+    ask: (session: Session) => Promise<T>
+  ): Promise<T> {
+    const { method, params } = request
     const session = await this.#open(from, to, locator, signal)
     try {
-      return await this.#request(session, { method, params, parameters }, signal)
+      return await ask(session)
     } catch (err) {
       if (!(err instanceof RemoteRefusal)) throw err
       const asleep = readRefusal({ body: err.error, request: { method } })
@@ -196,12 +238,18 @@ class SessionAgents implements RemoteAgents {
     const { blockingTimeoutMs, answerTimeoutMs } = this.#settings
     const configuration = request.params.configuration
     const blocking = isSend(request.method) && !(isObject(configuration) && configuration.returnImmediately === true)
-    try {
-      return await a2aChannelOf(session, this.#components).request(request.method, request.params, {
+    return await this.#onSession(session, (channel) =>
+      channel.request(request.method, request.params, {
         parameters: request.parameters,
         timeoutMs: blocking ? blockingTimeoutMs : answerTimeoutMs,
         signal
       })
+    )
+  }
+
+  async #onSession<T>(session: Session, work: (channel: A2aChannel) => Promise<T>): Promise<T> {
+    try {
+      return await work(a2aChannelOf(session, this.#components))
     } catch (err) {
       if (err instanceof RookeryError && err.code === 'SESSION_CLOSED') throw unreachable(err, 'use the session')
       throw err
@@ -240,11 +288,6 @@ class SessionAgents implements RemoteAgents {
       throw err
     }
   }
-}
-
-/** The session ended under the request; a peer that is merely slow is no loss. */
-function isLoss(err: A2aError): boolean {
-  return err.reason === 'OUTCOME_UNKNOWN' && err.cause instanceof RookeryError && err.cause.code === 'SESSION_LOST'
 }
 
 /** What keeps us from an agent, before anything was sent to it. */

@@ -13,12 +13,14 @@ import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
 import type { ControlContext, ControlHandlers } from './control-server.ts'
 import { checkUntil, deliveryHandlers } from './delivery-handlers.ts'
 import { discover } from './discover-handler.ts'
+import { friendHandlers } from './friend-handlers.ts'
 import { grantHandlers } from './grant-handlers.ts'
 import { groupHandlers } from './group-handlers.ts'
 import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
 import { outboxHandlers, outboxView } from './outbox-handlers.ts'
 import { pointHandlers } from './point-handlers.ts'
+import { pushHandlers } from './push-handlers.ts'
 import { spaceHandlers } from './space-handlers.ts'
 import { stateHandlers } from './state-handlers.ts'
 import { todoHandlers } from './todo-handlers.ts'
@@ -47,6 +49,8 @@ export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } =
     ...outboxHandlers(node),
     ...todoHandlers(node),
     ...grantHandlers(node),
+    ...friendHandlers(node),
+    ...pushHandlers(node),
     discover: (params, context) => discover(node, params, context),
     status: () => nodeStatus(node),
     async 'doctor.network'(_params, context) {
@@ -54,6 +58,7 @@ export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } =
       const facts = await examineNetwork({ node, signal, onProgress: (text) => context.progress(text) })
       return { findings: diagnoseNetwork(facts), facts }
     },
+    backup: ({ file, passphrase }, context) => node.backUp({ file, passphrase }, options(context)),
     async 'config.reload'() {
       if (daemon.reload !== undefined) return daemon.reload()
       throw new RookeryError('RELOAD_UNSUPPORTED', 'this node was not started from settings files', {
@@ -74,8 +79,8 @@ export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } =
       const { old, unacknowledged } = await node.rotate(agent, options(context))
       return { ...(await agentView(node, agent)), oldDid: old, unacknowledged }
     },
-    async resolve({ did }, context) {
-      const { mailboxKey, ...view } = await node.locators.resolve(eidFromDid(did), options(context))
+    async resolve({ did, fresh = false }, context) {
+      const { mailboxKey, ...view } = await node.locators.resolve(eidFromDid(did), { ...options(context), fresh })
       return { ...view, mailboxKeyHex: toHex(mailboxKey) }
     },
     async 'session.open'({ agent, did, contract, exclusive }, context) {
@@ -164,7 +169,7 @@ async function send(node: RookeryNode, params: ControlParams<'send'>, context: C
   context.progress('sending')
   const outcome = await node.send(
     { from, to: node.agents.eidOf(to), message },
-    { signal: context.signal, ...(waitMs === undefined ? {} : { waitMs }), ...(via === undefined ? {} : { via }) }
+    { signal: context.signal, ...(waitMs === undefined ? {} : { waitMs }), ...(via === undefined ? {} : { via }), ttlMs }
   )
   return { messageId, ...outcome, elapsedMs: elapsedMs() }
 }

@@ -20,6 +20,7 @@ export async function discover(node: RookeryNode, params: ControlParams<'discove
       case 'solving':
         result.tries = event.progress.tries
         return tell(event)
+      case 'parts':
       case 'harder':
         return tell(event)
     }

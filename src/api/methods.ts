@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { MODE_WORDS, modeOf, type ReachabilityMode, type WakeWindow } from '../../protocol/delivery/modes.ts'
 import { NAME_CHARS_MAX } from '../../protocol/discovery/names.ts'
 import { POINT_ACCESS } from '../../protocol/discovery/point-messages.ts'
+import type { BackupReport } from '../backup/backup.ts'
 import { contractNeeds } from '../config/contract.ts'
 import type { Reloaded } from '../config/reload.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from '../delivery/asleep-queue.ts'
@@ -33,9 +34,11 @@ import type { StoreState } from '../store/store.ts'
 import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
 import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
 import type { WorkProgress } from '../work/solver.ts'
+import { FRIEND_PARAMS, type FriendResults } from './friend-methods.ts'
 import { GRANT_PARAMS, type GrantResults } from './grant-methods.ts'
 import { GROUP_PARAMS, type GroupResults } from './group-methods.ts'
 import { OUTBOX_PARAMS, type OutboxResults, type OutboxView } from './outbox-methods.ts'
+import { PUSH_PARAMS, type PushResults } from './push-methods.ts'
 import { STATE_PARAMS, type StateResults } from './state-methods.ts'
 import { TODO_PARAMS, type TodoResults } from './todo-methods.ts'
 
@@ -115,6 +118,7 @@ export const CONTROL_PARAMS = {
   status: z.strictObject({}),
   'doctor.network': z.strictObject({}),
   'config.reload': z.strictObject({}),
+  backup: z.strictObject({ file: z.string().min(1).max(4_096), passphrase: z.string().min(8).max(4_096).optional() }),
   stop: z.strictObject({}),
   'agent.add': z.strictObject({
     name: agentName,
@@ -154,7 +158,12 @@ export const CONTROL_PARAMS = {
   'space.show': z.strictObject({ name: spaceName }),
   /** `curator`: a DID, or "nobody" to forget whom this node follows */
   'space.trust': z.strictObject({ name: spaceName, curator: did }),
-  'space.join': z.strictObject({ name: spaceName, agent: agentRef, tags: tags.optional() }),
+  'space.join': z.strictObject({
+    name: spaceName,
+    agent: agentRef,
+    tags: tags.optional(),
+    listing: z.enum(['listed', 'unlisted']).optional()
+  }),
   'space.leave': z.strictObject({ name: spaceName, agent: agentRef }),
   'space.list': z.strictObject({}),
   /** without `limit` in pages: `after` is the `next` of the page before, and 1,000 a page's size by default */
@@ -219,7 +228,8 @@ export const CONTROL_PARAMS = {
       .regex(/^[\w-]{43}$/, 'must be what point.grant gave')
       .optional()
   }),
-  resolve: z.strictObject({ did }),
+  /** `fresh`: ask the network, also where an answer is remembered */
+  resolve: z.strictObject({ did, fresh: z.boolean().optional() }),
   /** `contract`: ask for one that grants at least this; without members any will do. `exclusive`: ask for an ESE pair that no other session shares */
   'session.open': z.strictObject({ agent: agentRef, did, contract: contractNeeds.optional(), exclusive: z.boolean().optional() }),
   'session.list': z.strictObject({}),
@@ -250,7 +260,7 @@ export const CONTROL_PARAMS = {
     waitMs: z.int().min(0).max(CONTROL_BOUNDS.waitMsMax).optional(),
     /** `mailbox`: straight into the asleep queue of an agent that sleeps, as a governed object, without asking it to handle the message */
     via: z.enum(['live', 'mailbox', 'outbox']).optional(),
-    /** with `outbox`: how long it is tried and kept; default: the longest */
+    /** wherever it waits, it ends after so long; with `outbox` it is no longer tried either; default: the longest */
     ttlMs: z.int().min(1_000).optional()
   }),
   'inbox.list': z.strictObject({ agent: agentRef, state: z.enum(TODO_STATES).optional(), limit: limit.optional() }),
@@ -295,6 +305,8 @@ export const CONTROL_PARAMS = {
   ...OUTBOX_PARAMS,
   ...TODO_PARAMS,
   ...GRANT_PARAMS,
+  ...PUSH_PARAMS,
+  ...FRIEND_PARAMS,
   /** with `did` (or the name of an agent of this node): that one, after asking its registrars */
   standing: z.strictObject({ did: did.optional(), limit: limit.optional() })
 } as const
@@ -415,9 +427,10 @@ export interface QueueEntry {
   expiresAtMs: number
 }
 
-export interface ControlResults extends StateResults, GroupResults, OutboxResults, TodoResults, GrantResults {
+export interface ControlResults extends StateResults, GroupResults, OutboxResults, TodoResults, GrantResults, PushResults, FriendResults {
   status: NodeStatus
   'doctor.network': NetworkReport
+  backup: BackupReport
   'config.reload': Reloaded & { warnings: string[] }
   /** answered before the node stops */
   stop: { stopping: true }
@@ -492,6 +505,7 @@ export interface DiscoverResult {
 export type DiscoverEventView =
   | { kind: 'solving'; progress: WorkProgress }
   | { kind: 'sent'; path: DiscoveryPath; difficulty: number }
+  | { kind: 'parts'; shards: number }
   | { kind: 'harder'; difficulty: number }
   | { kind: 'found'; found: DiscoveredView }
 

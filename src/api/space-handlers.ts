@@ -48,8 +48,8 @@ export function spaceHandlers(node: RookeryNode, options: (context: ControlConte
       await spaces.trust({ name, curator })
       return { name, ...(curator === NOBODY ? {} : { curator: eidToDid(curator) }) }
     },
-    'space.join'({ name, agent, tags }, context) {
-      return spaces.join({ name, agent: agents.get(agent), ...given({ tags }) }, options(context))
+    'space.join'({ name, agent, tags, listing }, context) {
+      return spaces.join({ name, agent: agents.get(agent), ...given({ tags, listing }) }, options(context))
     },
     async 'space.leave'({ name, agent }, context) {
       await spaces.leave({ name, agent: agents.get(agent) }, options(context))

@@ -4,11 +4,13 @@ import { version } from '../version.ts'
 import { registerAgent } from './commands/agent.ts'
 import { registerApprove } from './commands/approve.ts'
 import { registerAttach } from './commands/attach.ts'
+import { registerBackup } from './commands/backup.ts'
 import { registerConfig } from './commands/config.ts'
 import { registerDemo } from './commands/demo.ts'
 import { registerDiscover } from './commands/discover.ts'
 import { registerDoctor } from './commands/doctor.ts'
 import { registerFind } from './commands/find.ts'
+import { registerFriends } from './commands/friends.ts'
 import { registerGrant } from './commands/grant.ts'
 import { registerGroup } from './commands/group.ts'
 import { registerInbox } from './commands/inbox.ts'
@@ -17,6 +19,7 @@ import { registerMcp } from './commands/mcp.ts'
 import { registerMode } from './commands/mode.ts'
 import { registerOutbox } from './commands/outbox.ts'
 import { registerPoint } from './commands/point.ts'
+import { registerPush } from './commands/push.ts'
 import { registerQueue } from './commands/queue.ts'
 import { registerSend } from './commands/send.ts'
 import { registerService } from './commands/service.ts'
@@ -129,10 +132,13 @@ Example:
     registerMode,
     registerAttach,
     registerApprove,
+    registerFriends,
     registerGrant,
+    registerPush,
     registerQueue,
     registerStanding,
     registerService,
+    registerBackup,
     registerDemo,
     registerSim
   ]) {

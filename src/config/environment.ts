@@ -2,7 +2,7 @@ import type { Layer, Raw } from './layers.ts'
 import { listSettings } from './setting-list.ts'
 
 /** Read by the command line and scripts, not settings. */
-const OTHER_VARIABLES = new Set(['ROOKERY_HOME', 'ROOKERY_DATA_DIR'])
+const OTHER_VARIABLES = new Set(['ROOKERY_HOME', 'ROOKERY_DATA_DIR', 'ROOKERY_PASSPHRASE'])
 
 /** An unknown `ROOKERY_*` variable only warns: Kubernetes makes `ROOKERY_PORT` and the like for a service of that name. */
 export function fromEnvironment(env: NodeJS.ProcessEnv, warnings: string[]): Layer {

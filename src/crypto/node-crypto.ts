@@ -7,6 +7,7 @@ import {
   createPublicKey,
   createSecretKey,
   diffieHellman,
+  hash as digest,
   type KeyObject,
   sign,
   verify
@@ -29,19 +30,28 @@ const privateKey = (prefix: Uint8Array, secret: Uint8Array) =>
   createPrivateKey({ key: Buffer.concat([prefix, secret]), format: 'der', type: 'pkcs8' })
 const publicKey = (prefix: Uint8Array, key: Uint8Array) =>
   createPublicKey({ key: Buffer.concat([prefix, key]), format: 'der', type: 'spki' })
-const rawPublic = (secret: KeyObject) => new Uint8Array(createPublicKey(secret).export({ format: 'der', type: 'spki' }).subarray(-32))
+/** By way of JWK, which gives the bytes as they lie in the key: a DER export costs ten times as much. */
+const rawPublic = (secret: KeyObject) =>
+  new Uint8Array(Buffer.from(createPublicKey(secret).export({ format: 'jwk' }).x as string, 'base64url'))
 
-/** Verification keys by hex; `undefined` remembers a refused key. Importing and checking one costs more than a verification. */
-const verifyKeys = new Map<string, KeyObject | undefined>()
-
-function verifyKey(key: Uint8Array): KeyObject | undefined {
-  const name = toHex(key)
-  if (verifyKeys.has(name)) return verifyKeys.get(name)
-  const imported = hasPrimeOrder(key) ? publicKey(ED25519_SPKI, key) : undefined
-  if (verifyKeys.size >= KEY_CACHE_MAX) verifyKeys.delete(verifyKeys.keys().next().value as string)
-  verifyKeys.set(name, imported)
-  return imported
+/** Imported public keys by hex; `undefined` remembers a refused key. */
+function cached(importKey: (key: Uint8Array) => KeyObject | undefined): (key: Uint8Array) => KeyObject | undefined {
+  const keys = new Map<string, KeyObject | undefined>()
+  return (key) => {
+    const name = toHex(key)
+    if (keys.has(name)) return keys.get(name)
+    const imported = importKey(key)
+    if (keys.size >= KEY_CACHE_MAX) keys.delete(keys.keys().next().value as string)
+    keys.set(name, imported)
+    return imported
+  }
 }
+
+/** Importing and checking a key costs more than a verification. */
+const verifyKey = cached((key) => (hasPrimeOrder(key) ? publicKey(ED25519_SPKI, key) : undefined))
+
+/** What many messages are sealed for: mailbox keys, the long-term keys of peers. A key that is used once only pushes another one out. */
+const agreementKey = cached((key) => (key.length === 32 ? publicKey(X25519_SPKI, key) : undefined))
 
 /** R = [0]B: the equation can hold, yet some releases of OpenSSL refuse it and others do not, so noble decides. Honest signers never send it. */
 const IDENTITY = Uint8Array.of(1, ...new Uint8Array(31))
@@ -69,9 +79,10 @@ const x25519: X25519 = {
 }
 
 function sharedSecret(own: KeyObject, key: Uint8Array): Uint8Array | undefined {
-  if (key.length !== 32) return undefined
   try {
-    const shared = diffieHellman({ privateKey: own, publicKey: publicKey(X25519_SPKI, key) })
+    const other = agreementKey(key)
+    if (other === undefined) return undefined
+    const shared = diffieHellman({ privateKey: own, publicKey: other })
     return isZero(shared) ? undefined : new Uint8Array(shared)
   } catch {
     return undefined // OpenSSL refuses low-order points itself
@@ -110,9 +121,13 @@ function open(key: KeyObject, nonce: Uint8Array, aad: Uint8Array, sealed: Uint8A
   }
 }
 
+const FIRST_BLOCK = Uint8Array.of(1)
+
 /** The provider of a Node process: OpenSSL for speed, noble to judge keys (protocol/README.md §0 and §1). */
 export const nodeCrypto: CryptoProvider = {
   sha256(...parts) {
+    const [whole] = parts
+    if (parts.length === 1 && whole !== undefined) return new Uint8Array(digest('sha256', whole, 'buffer'))
     const hash = createHash('sha256')
     for (const part of parts) hash.update(part)
     return new Uint8Array(hash.digest())
@@ -121,6 +136,7 @@ export const nodeCrypto: CryptoProvider = {
   hkdfExtract: (salt, ikm) => hmac(salt, ikm),
   hkdfExpand(prk, info, length) {
     if (length > 255 * 32) throw new RangeError(`HKDF gives at most 8160 bytes, not ${length}`)
+    if (length <= 32) return hmac(prk, info, FIRST_BLOCK).subarray(0, length)
     const blocks: Uint8Array[] = []
     let last: Uint8Array = new Uint8Array(0)
     for (let i = 1; blocks.length * 32 < length; i++) {

@@ -12,6 +12,8 @@ export interface QueueRecord {
   kind: 'object' | 'opaque'
   /** the verified principal that deposited it (OD-31) */
   principal: string
+  /** what it counts against in the cap of a peer, where that is not the principal: all without a grant share one (G-13) */
+  slot?: string
   /** the governed object's name; of an opaque blob no issuer, and the hash of its bytes */
   issuer: EidHex | ''
   objectId: string
@@ -46,11 +48,15 @@ export interface AsleepQueue {
   enqueue(input: {
     audience: EidHex
     principal: string
+    /** what it counts against; default: the principal */
+    slot?: string | undefined
     object: Uint8Array
     ttlMs?: number
     kind?: QueueRecord['kind']
     /** of an opaque blob that is a message of its own though its bytes were there before; hex, 1 to 64 digits. Default: the hash of its bytes */
     opaqueId?: string
+    /** what is known of an object that this process has sealed and signed just now: it is not decoded and verified again */
+    sealed?: { issuer: EidHex; objectId: string; expiresAtMs: number }
     /** written in the same batch as the record, and only with it */
     alongside?: readonly WriteOp[]
   }): Promise<QueueAnswer>

@@ -7,7 +7,7 @@ import { type ErrorKind, RookeryError } from '../errors.ts'
 import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
-import type { Store } from '../store/store.ts'
+import type { Store, WriteOp } from '../store/store.ts'
 import type { JsonObject, TodoCreate, Todos } from '../tasks/todo.ts'
 import type { Approval } from './approval-policy.ts'
 import type { DrainableQueue, DrainEvent, DrainReport, QueueRecord } from './asleep-queue.ts'
@@ -16,6 +16,8 @@ import type { ReplayCache } from './replay-cache.ts'
 
 /** Effects a second when an agent wakes, so that a full queue does not fall on it at once. */
 export const DRAIN_PER_SEC_DEFAULT = 200
+/** Records whose batches may share a sync; each is still one batch of its own, all of it or none, in order. */
+export const DRAIN_BATCH_MAX = 32
 /** Events kept for a report; a caller that wants every one passes `onEvent`. */
 export const DRAIN_EVENTS_MAX = 1_000
 /** Kinds of refusal by the task store that no later try can mend. */
@@ -45,6 +47,8 @@ export interface DrainInit {
   /** whether this principal may still make work for the agent (TD-07, OD-34); default: yes */
   maySend?: (agent: LocalAgent, principal: string) => boolean
   perSecMax?: number
+  /** default {@link DRAIN_BATCH_MAX} */
+  batchMax?: number
   /** the EID that an issuer was first known by here; default: the one it has */
   rootOf?: (eidHex: EidHex) => EidHex
   /** whether an object may name this audience; default: the agent's EID alone */
@@ -57,6 +61,12 @@ export interface DrainOptions {
 }
 
 type Verdict = Omit<DrainEvent, 'key' | 'objectId'>
+
+/** A record that was looked at, and what is to be done with it. */
+type Examined =
+  | { to: 'wait'; record: QueueRecord; verdict: Verdict }
+  | { to: 'discard'; record: QueueRecord; verdict: Verdict }
+  | { to: 'accept'; record: QueueRecord; object: GovernedObject; message: JsonObject; nowMs: number }
 
 /**
  * Hands over what waited for an agent, in order of arrival, each record validated again at the clock of now: time, audience, signature,
@@ -79,7 +89,8 @@ export class Drain {
       rootOf: init.rootOf ?? ((hex) => hex),
       isAudience: init.isAudience ?? (() => false),
       maySend: init.maySend ?? (() => true),
-      perSecMax: init.perSecMax ?? DRAIN_PER_SEC_DEFAULT
+      perSecMax: init.perSecMax ?? DRAIN_PER_SEC_DEFAULT,
+      batchMax: init.batchMax ?? DRAIN_BATCH_MAX
     }
   }
 
@@ -111,6 +122,25 @@ export class Drain {
     await clockGuard.persist()
     await this.#components.replay.prune(clockGuard.now())
     const pace = this.#pace()
+    let batch: Examined[] = []
+    const flush = async () => {
+      const verdicts = await this.#settleAll(agent, batch)
+      const records = batch.map(({ record }) => record)
+      batch = []
+      let accepted = 0
+      for (const [i, { key, objectId }] of records.entries()) {
+        const settled = verdicts[i] as PromiseSettledResult<Verdict>
+        if (settled.status === 'rejected') throw settled.reason
+        const event: DrainEvent = { key, objectId, ...settled.value }
+        if (event.outcome === 'accepted') accepted++
+        else if (event.outcome === 'waits') report.waiting++
+        else report.discarded++
+        if (report.events.length < DRAIN_EVENTS_MAX) report.events.push(event)
+        onEvent?.(event)
+      }
+      report.accepted += accepted
+      await pace.took(accepted, signal)
+    }
     let afterKey: string | undefined
     for (let seen = 1; seen > 0 || this.#again.has(homeOf(agent)); ) {
       seen = 0
@@ -119,63 +149,75 @@ export class Drain {
         signal?.throwIfAborted()
         seen++
         afterKey = record.key
-        const verdict = await this.#settle(agent, record)
-        const event: DrainEvent = { key: record.key, objectId: record.objectId, ...verdict }
-        if (verdict.outcome === 'accepted') report.accepted++
-        else if (verdict.outcome === 'waits') report.waiting++
-        else report.discarded++
-        if (report.events.length < DRAIN_EVENTS_MAX) report.events.push(event)
-        onEvent?.(event)
-        if (verdict.outcome === 'accepted') await pace(signal)
+        batch.push(await this.#examine(agent, record))
+        if (batch.length >= Math.min(this.#init.batchMax, pace.left())) await flush()
       }
+      await flush()
     }
     // In one step with the last look at who asked again: whoever asks from here on starts a drain of its own.
     this.#running.delete(homeOf(agent))
     return report
   }
 
-  async #settle(agent: LocalAgent, record: QueueRecord): Promise<Verdict> {
+  /** What becomes of several, written in their order: each batch has its place before the next is made, and those that wait share a sync. */
+  async #settleAll(agent: LocalAgent, batch: readonly Examined[]): Promise<PromiseSettledResult<Verdict>[]> {
+    const verdicts: Promise<Verdict>[] = []
+    for (const examined of batch) {
+      const issued = Promise.withResolvers<void>()
+      const verdict = this.#settle(agent, examined, issued.resolve)
+      verdicts.push(verdict)
+      const ended = verdict.then(
+        () => undefined,
+        () => undefined
+      )
+      await Promise.race([issued.promise, ended])
+    }
+    return await Promise.allSettled(verdicts)
+  }
+
+  /** Validates a record at the clock of now; writes nothing. */
+  async #examine(agent: LocalAgent, record: QueueRecord): Promise<Examined> {
     const nowMs = this.#components.clockGuard.now()
-    if (record.expiresAtMs <= nowMs) return this.#discard(record, { outcome: 'expired', reason: 'OBJECT_EXPIRED' })
-    if (record.kind === 'opaque') return { outcome: 'waits' }
-    let object: GovernedObject
-    let message: JsonObject
+    if (record.expiresAtMs <= nowMs) return { record, to: 'discard', verdict: { outcome: 'expired', reason: 'OBJECT_EXPIRED' } }
+    if (record.kind === 'opaque') return { record, to: 'wait', verdict: { outcome: 'waits' } }
     try {
-      object = decodeObject(record.object, { bytesMax: record.object.length })
+      const object = decodeObject(record.object, { bytesMax: record.object.length })
       verifyObject(this.#components.crypto, object, {
         nowMs,
         audience: this.#init.isAudience(agent, object.audience) ? object.audience : agent.eid
       })
-      if (!KNOWN_PURPOSES.includes(object.purpose)) return { outcome: 'waits', reason: 'OBJECT_PURPOSE' }
+      if (!KNOWN_PURPOSES.includes(object.purpose)) return { record, to: 'wait', verdict: { outcome: 'waits', reason: 'OBJECT_PURPOSE' } }
       const plaintext = await openObject(
         this.#components.crypto,
         object,
         (kidHex) => agent.mailboxSecret(kidHex),
         (purpose) => this.#init.allowsPurpose(agent, purpose)
       )
-      message = messageOf(plaintext)
+      return { record, to: 'accept', object, message: messageOf(plaintext), nowMs }
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error
       // Only our own clock, stepped back within the allowed skew, can make a stored object one of the future: time mends it.
-      if (error.code === 'OBJECT_FUTURE') return { outcome: 'waits', reason: error.code }
-      return this.#discard(record, { outcome: error.code === 'OBJECT_EXPIRED' ? 'expired' : 'invalid', reason: error.code })
+      if (error.code === 'OBJECT_FUTURE') return { record, to: 'wait', verdict: { outcome: 'waits', reason: error.code } }
+      return { record, to: 'discard', verdict: { outcome: error.code === 'OBJECT_EXPIRED' ? 'expired' : 'invalid', reason: error.code } }
     }
-    return this.#accept(agent, record, object, message, nowMs)
   }
 
-  async #accept(agent: LocalAgent, record: QueueRecord, object: GovernedObject, message: JsonObject, nowMs: number): Promise<Verdict> {
+  async #settle(agent: LocalAgent, examined: Examined, issued: () => void): Promise<Verdict> {
+    if (examined.to === 'wait') return examined.verdict
+    if (examined.to === 'discard') return this.#discard(examined.record, examined.verdict, issued)
+    const { record, object, message, nowMs } = examined
     const { queue, replay, clockGuard, todos, store, logger } = this.#components
     const issuer = eidHex(object.issuer)
     // What an agent sealed to itself it sealed for the holder of a grant, or for itself: the record says which, and is this node's own word.
     const caller = this.#init.isAudience(agent, object.issuer) ? record.principal : `eid:${this.#init.rootOf(issuer)}`
-    if (!this.#init.maySend(agent, caller)) return this.#discard(record, { outcome: 'invalid', reason: 'NO_GRANT' })
+    if (!this.#init.maySend(agent, caller)) return this.#discard(record, { outcome: 'invalid', reason: 'NO_GRANT' }, issued)
     const claim = await replay.claim(issuer, toHex(object.id), object.expiresAtMs, nowMs)
-    if (claim === 'seen') return this.#discard(record, { outcome: 'replayed', reason: 'OBJECT_REPLAYED' })
+    if (claim === 'seen') return this.#discard(record, { outcome: 'replayed', reason: 'OBJECT_REPLAYED' }, issued)
     if (claim === 'full') return { outcome: 'waits', reason: 'REPLAY_CACHE_FULL' }
-    if (claim === 'beyond') return this.#discard(record, { outcome: 'invalid', reason: 'OBJECT_LIFETIME' })
+    if (claim === 'beyond') return this.#discard(record, { outcome: 'invalid', reason: 'OBJECT_LIFETIME' }, issued)
     const removal = queue.removal(record)
     const clockOps = clockGuard.ops()
-    const alongside = [...removal.ops, ...claim.ops, ...clockOps]
+    const alongside = noticed([...removal.ops, ...claim.ops, ...clockOps], issued)
     const done = () => {
       removal.done()
       claim.done()
@@ -201,7 +243,7 @@ export class Drain {
       if (error instanceof RookeryError && error.kind === 'storage') throw error
       // Only what is wrong with the message itself discards it; a limit reached or a fault of ours leaves it, and lets later ones pass.
       if (error instanceof RookeryError && MESSAGE_FAULTS.includes(error.kind)) {
-        return this.#discard(record, { outcome: 'invalid', reason: error.code })
+        return this.#discard(record, { outcome: 'invalid', reason: error.code }, issued)
       }
       const reason = error instanceof RookeryError ? error.code : 'INTERNAL'
       logger.error({ error, agent: agent.name, key: record.key }, 'a queued message could not become a task and waits')
@@ -209,27 +251,35 @@ export class Drain {
     }
   }
 
-  async #discard(record: QueueRecord, verdict: Verdict): Promise<Verdict> {
+  async #discard(record: QueueRecord, verdict: Verdict, issued: () => void): Promise<Verdict> {
     const removal = this.#components.queue.removal(record)
-    await this.#components.store.commit(removal.ops)
+    await this.#components.store.commit(noticed(removal.ops, issued))
     removal.done()
     return verdict
   }
 
   /** After every `perSecMax` effects, waits for the second they began in to pass. */
-  #pace(): (signal: AbortSignal | undefined) => Promise<void> {
+  #pace(): { left(): number; took(count: number, signal: AbortSignal | undefined): Promise<void> } {
     const { clock } = this.#components
     let startedMs = clock.monotonicMs()
     let effects = 0
-    return async (signal) => {
-      effects++
-      if (effects < this.#init.perSecMax) return
-      const restMs = startedMs + 1_000 - clock.monotonicMs()
-      if (restMs > 0) await clock.sleep(restMs, signal === undefined ? {} : { signal })
-      startedMs = clock.monotonicMs()
-      effects = 0
+    return {
+      left: () => this.#init.perSecMax - effects,
+      took: async (count, signal) => {
+        effects += count
+        if (effects < this.#init.perSecMax) return
+        const restMs = startedMs + 1_000 - clock.monotonicMs()
+        if (restMs > 0) await clock.sleep(restMs, signal === undefined ? {} : { signal })
+        startedMs = clock.monotonicMs()
+        effects = 0
+      }
     }
   }
+}
+
+/** The same, and `issued` is called once their batch has its place before all later ones. */
+function noticed(ops: readonly WriteOp[], issued: () => void): WriteOp[] {
+  return ops.map((op, i) => (i === 0 ? { ...op, onQueued: issued } : op))
 }
 
 function approvalOf(approval: Approval): Pick<TodoCreate, 'approval' | 'approvedBy'> {

@@ -10,6 +10,8 @@ import {
 import { MAILBOX_MESSAGE_BYTES_MAX, type MailboxRefusal } from '../../protocol/delivery/mailbox.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { type Eid, type EidHex, eidHex } from '../../protocol/identity/eid.ts'
+import { openRecord } from '../../protocol/records/envelope.ts'
+import { type MailRecord, mailType } from '../../protocol/records/mail.ts'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
@@ -50,12 +52,14 @@ export function serveKeeper(session: Session, components: KeeperServiceComponent
 type Refused = Omit<MailboxRefusal, 'nowMs'>
 
 async function answerTo(components: KeeperServiceComponents, peer: Eid, request: KeeperRequest): Promise<KeeperAnswer | Refused> {
-  const { keeper, crypto, identities } = components
+  const { keeper, crypto, clock, identities } = components
   const audience = eidHex(peer)
   switch (request.type) {
     case 'keep': {
-      const engagement = await keeper.engage(audience, request.bounds)
-      return engagement === undefined ? { code: 'not-keeping' } : { type: 'kept', ...engagement }
+      if (!keeper.mayEngage(audience)) return { code: 'not-keeping' }
+      const mail = request.mail === undefined ? undefined : openMail(crypto, request.mail, { audience: peer, nowMs: clock.nowMs() })
+      const engagement = await keeper.engage(audience, request.bounds, mail)
+      return engagement === undefined ? { code: 'not-keeping' } : { type: 'kept', bounds: engagement.bounds, untilMs: engagement.untilMs }
     }
     case 'fetch':
       return await page(keeper, audience, request.after)
@@ -72,6 +76,13 @@ async function answerTo(components: KeeperServiceComponents, peer: Eid, request:
       return { type: 'told', held: told.flatMap(({ held }) => held), confirmations: told.flatMap(({ confirmations }) => confirmations) }
     }
   }
+}
+
+/** @throws ProtocolError as for any record; `FIELD_INVALID` for a tombstone, which its owner puts */
+function openMail(crypto: CryptoProvider, bytes: Uint8Array, { audience, nowMs }: { audience: Eid; nowMs: number }): MailRecord {
+  const record = openRecord(crypto, mailType, bytes, { nowMs, belongs: ({ eid }) => eidHex(eid) === eidHex(audience) })
+  if (record.payload.gone !== true) return record
+  throw new ProtocolError('FIELD_INVALID', 'a keeper puts no tombstone again', { field: 'mailbox.mail' })
 }
 
 async function page(keeper: KeeperStore, audience: EidHex, after: number): Promise<KeeperAnswer> {

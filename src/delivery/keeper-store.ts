@@ -6,6 +6,8 @@ import { CONFIRMATION_BYTES_MAX, type Confirmation } from '../../protocol/delive
 import { grantedBounds } from '../../protocol/delivery/keeper-messages.ts'
 import type { ObjectId } from '../../protocol/delivery/object.ts'
 import { type EidHex, eidHex } from '../../protocol/identity/eid.ts'
+import { decodeRecord, RECORD_BYTES_MAX } from '../../protocol/records/envelope.ts'
+import { type MailRecord, mailType, selectMail } from '../../protocol/records/mail.ts'
 import { KeyedLock } from '../platform/keyed-lock.ts'
 import type { Logger } from '../platform/logger.ts'
 import { cborCodec, type Store, type Table, type WriteOp } from '../store/store.ts'
@@ -23,11 +25,15 @@ export interface KeeperInit {
   mayKeepFor: (audience: EidHex) => boolean
   bounds: QueueBounds
   homeOf: (audience: EidHex) => EidHex
+  /** an audience handed over a newer mail record of its own, which is on disk by now */
+  onMail?: (home: EidHex, record: MailRecord) => void
 }
 
 interface Engagement {
   bounds: QueueBounds
   untilMs: number
+  /** the audience's own, put again while it lives */
+  mail?: MailRecord | undefined
 }
 
 /** Mail held for agents of other nodes: sealed objects by audience, in order of arrival, each on disk before its receipt is signed (protocol/README.md §7). */
@@ -84,18 +90,44 @@ export class KeeperStore {
     )
   }
 
+  /** Whether the owner lets this node keep for an audience (G-18). */
+  mayEngage(audience: EidHex): boolean {
+    return this.#init.mayKeepFor(audience)
+  }
+
   /**
-   * Engages this node for who asks, or renews; synced.
+   * Engages this node for who asks, or renews; synced. Of two mail records the one that wins by their numbers stays.
+   * @param mail - verified, of the audience
    * @returns undefined where the owner does not keep for it
    * @throws RookeryError `STORE_WRITE_FAILED`
    */
-  async engage(audience: EidHex, asked: QueueBounds): Promise<Engagement | undefined> {
+  async engage(audience: EidHex, asked: QueueBounds, mail?: MailRecord): Promise<Engagement | undefined> {
     if (!this.#init.mayKeepFor(audience)) return undefined
-    const engagement = { bounds: grantedBounds(asked, this.#init.bounds), untilMs: this.#guard.now() + KEEPER_LEASE_MS }
+    const home = this.#init.homeOf(audience)
+    const held = this.#engaged.get(home)?.mail
+    const engagement: Engagement = {
+      bounds: grantedBounds(asked, this.#init.bounds),
+      untilMs: this.#guard.now() + KEEPER_LEASE_MS,
+      mail: newerMail(held, mail)
+    }
     const { messagesMax: n, bytesMax: bytes, messagesPerPeerMax: peer, ttlMaxMs: ttl } = engagement.bounds
-    await this.#store.commit([this.#rows.put(this.#init.homeOf(audience), { n, bytes, peer, ttl, until: engagement.untilMs })])
-    this.#engaged.set(this.#init.homeOf(audience), engagement)
+    const row = {
+      n,
+      bytes,
+      peer,
+      ttl,
+      until: engagement.untilMs,
+      ...(engagement.mail === undefined ? {} : { mail: engagement.mail.bytes })
+    }
+    await this.#store.commit([this.#rows.put(home, row)])
+    this.#engaged.set(home, engagement)
+    if (engagement.mail !== undefined && engagement.mail !== held) this.#init.onMail?.(home, engagement.mail)
     return engagement
+  }
+
+  /** Mail records of those that engaged this node, by home; to be put again. */
+  mailRecords(): [EidHex, MailRecord][] {
+    return [...this.#engaged].flatMap(([home, { mail }]): [EidHex, MailRecord][] => (mail === undefined ? [] : [[home, mail]]))
   }
 
   /** Whether a deposit for this audience may be taken now: it asked for it, lately, and the owner still lets it. */
@@ -120,7 +152,7 @@ export class KeeperStore {
 
   /**
    * Lets go of what the audience confirms and keeps its word for the issuer, in one synced batch. A confirmation of other bytes than those held, or of nothing
-   * held, changes nothing.
+   * held, changes nothing; save that `handled` takes the place of the `delivered` that was said of the same bytes before.
    * @param confirmed - verified, each by the audience that asks
    * @returns how many objects left
    */
@@ -135,14 +167,23 @@ export class KeeperStore {
         const objectId = toHex(confirmation.id)
         const held = this.#queue.find(audience, { issuer, objectId })
         const name = `${issuer}/${objectId}`
-        if (held === undefined || held.hash !== toHex(confirmation.objectHash) || names.has(name)) continue
+        if (names.has(name)) continue
+        if (held === undefined && confirmation.state === 'handled') {
+          const said = await this.#said(name)
+          if (said?.hash !== toHex(confirmation.objectHash) || said.state !== 'delivered') continue
+          names.add(name)
+          ops.push(this.#confirmed.put(name, { ...said.row, state: 'handled', conf: bytes }))
+          continue
+        }
+        if (held === undefined || held.hash !== toHex(confirmation.objectHash)) continue
         names.add(name)
         const removal = this.#queue.removal(held)
         ops.push(...removal.ops)
         done.push(removal.done)
         if (this.#confirmations + kept >= CONFIRMATIONS_MAX) continue
         const end = held.expiresAtMs.toString(16).padStart(14, '0')
-        ops.push(this.#confirmed.put(name, { end: held.expiresAtMs, conf: bytes }), this.#ends.put(`${end}/${name}`, 0))
+        const row = { end: held.expiresAtMs, hash: held.hash, state: confirmation.state, conf: bytes }
+        ops.push(this.#confirmed.put(name, row), this.#ends.put(`${end}/${name}`, 0))
         kept++
       }
       await this.#store.commit(ops)
@@ -150,6 +191,18 @@ export class KeeperStore {
       for (const one of done) one()
       return done.length
     })
+  }
+
+  /** What is kept of an audience's word. */
+  async #said(name: string): Promise<{ hash: string; state: string; row: Record<string, CborValue> } | undefined> {
+    const row = await this.#confirmed.get(name)
+    if (row === undefined) return undefined
+    const fields = new CborFields(row, 'keeper-confirmed')
+    return {
+      hash: fields.text('hash', { bytesMax: 64 }),
+      state: fields.text('state', { bytesMax: 16 }),
+      row: row as Record<string, CborValue>
+    }
   }
 
   /** What became of objects that the asker issued: those still held, and the audience's word on those that are not. */
@@ -190,8 +243,16 @@ function readEngagement(row: CborValue): Engagement {
       messagesPerPeerMax: fields.uint('peer'),
       ttlMaxMs: fields.uint('ttl')
     },
-    untilMs: fields.uint('until')
+    untilMs: fields.uint('until'),
+    mail: fields.optional('mail', (name) => decodeRecord(mailType, fields.bytes(name, { max: RECORD_BYTES_MAX })))
   }
+}
+
+/** A rotated audience's record is of its new EID: it takes the place of the old one's. */
+function newerMail(held: MailRecord | undefined, offered: MailRecord | undefined): MailRecord | undefined {
+  if (held === undefined || offered === undefined) return offered ?? held
+  const isSame = eidHex(held.payload.eid) === eidHex(offered.payload.eid)
+  return isSame && selectMail(held, offered).winner === 'held' ? held : offered
 }
 
 function readConfirmed(row: CborValue): Uint8Array {

@@ -3,7 +3,7 @@ import { CborFields, decodeCbor, encodeCbor } from '../../protocol/cbor.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { DEPOSIT_OBJECT_BYTES_MAX } from '../../protocol/delivery/mailbox.ts'
 import { OBJECT_LIFE_MAX_MS, OBJECT_OVERHEAD_BYTES_MAX, objectIdOf, sealObject } from '../../protocol/delivery/object.ts'
-import { type Eid, eidHex, eid as eidOf } from '../../protocol/identity/eid.ts'
+import { type Eid, type EidHex, eidHex, eid as eidOf } from '../../protocol/identity/eid.ts'
 import { RookeryError } from '../errors.ts'
 import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -25,6 +25,20 @@ export interface OutgoingObject {
   /** sealed before: these are the bytes of then */
   again: boolean
 }
+
+/** What an object says of itself. */
+export interface ObjectFacts {
+  issuer: EidHex
+  objectId: string
+  expiresAtMs: number
+}
+
+/** @param facts - of an object that was sealed just now; of one that was kept its own bytes tell */
+type UseSealed<T> = (
+  sealed: OutgoingObject,
+  ops: readonly WriteOp[],
+  facts: ObjectFacts | undefined
+) => Promise<{ value: T; kept: boolean }>
 
 interface Kept {
   digest: Uint8Array
@@ -102,10 +116,7 @@ export class OutgoingObjects {
    * As {@link seal}, the row being written by `use`, in one batch with what becomes of the object: one sync less where both lie in this store.
    * @param use - commits `ops` (none where the row is there already) and says whether it did; else nothing is kept
    */
-  async sealInto<T>(
-    input: Parameters<OutgoingObjects['seal']>[0],
-    use: (sealed: OutgoingObject, ops: readonly WriteOp[]) => Promise<{ value: T; kept: boolean }>
-  ): Promise<T> {
+  async sealInto<T>(input: Parameters<OutgoingObjects['seal']>[0], use: UseSealed<T>): Promise<T> {
     const id = objectIdOf(this.#crypto, eidOf(fromHex(homeOf(input.from))), input.audience, input.messageId)
     const key = `${homeOf(input.from)}/${eidHex(input.audience)}/${toHex(id)}`
     for (let other = this.#sealing.get(key); other !== undefined; other = this.#sealing.get(key)) await other.catch(() => undefined)
@@ -122,7 +133,7 @@ export class OutgoingObjects {
     key: string,
     id: ReturnType<typeof objectIdOf>,
     { from, audience, mailboxKey, messageId, purpose, plaintext, ttlMs }: Parameters<OutgoingObjects['seal']>[0],
-    use: (sealed: OutgoingObject, ops: readonly WriteOp[]) => Promise<{ value: T; kept: boolean }>
+    use: UseSealed<T>
   ): Promise<T> {
     const nowMs = this.#clock.nowMs()
     const digest = this.#crypto.sha256(plaintext)
@@ -136,7 +147,7 @@ export class OutgoingObjects {
         })
       }
       const { object, expiresAtMs, receipt } = kept
-      return (await use({ key, object, expiresAtMs, receipt, again: true }, [])).value
+      return (await use({ key, object, expiresAtMs, receipt, again: true }, [], undefined)).value
     }
     const size = plaintext.length + OBJECT_OVERHEAD_BYTES_MAX
     if (size > DEPOSIT_OBJECT_BYTES_MAX) {
@@ -156,8 +167,9 @@ export class OutgoingObjects {
     this.#count(key, size)
     try {
       const expiresAtMs = nowMs + Math.min(ttlMs ?? OBJECT_LIFE_MAX_MS, OBJECT_LIFE_MAX_MS)
+      const { signer } = from
       const object = await sealObject(this.#crypto, {
-        signer: from.signer,
+        signer,
         audience,
         mailboxKey,
         id,
@@ -168,7 +180,8 @@ export class OutgoingObjects {
         ephemeralSecret: this.#random.bytes(32)
       })
       const row = encode({ digest, object, expiresAtMs, receipt: undefined })
-      const used = await use({ key, object, expiresAtMs, receipt: undefined, again: false }, [this.#table.put(key, row)])
+      const facts = { issuer: eidHex(eidOf(signer.publicKey)), objectId: toHex(id), expiresAtMs }
+      const used = await use({ key, object, expiresAtMs, receipt: undefined, again: false }, [this.#table.put(key, row)], facts)
       if (used.kept) this.#count(key, row.length)
       else this.#forget(key)
       return used.value

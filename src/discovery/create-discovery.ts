@@ -25,7 +25,7 @@ export interface DiscoverQuery {
   want?: 'records' | 'contact' | 'both'
   /** 1 to 16, default 6 */
   fanOut?: number
-  /** how many parts the space has, where that is known: one of them is searched. Default 1 */
+  /** how many parts the space has, where that is known: one of them is searched. By default registrars are asked, which takes a request more */
   shards?: number
 }
 
@@ -79,15 +79,17 @@ function checkedQuery({ crypto, random }: DiscoveryComponents, query: DiscoverQu
     const owner = checkedInput('point', did, 'a point is named by did:key:… and a tag', () => eidFromDid(did))
     return {
       ...common,
+      parts: 'known',
       target: checkedInput('point', tag, 'a tag has 1 to 64 printable ASCII characters', () => gpCoordinate(crypto, owner, tag))
     }
   }
   const text = query.name ?? ''
   const name = checkedInput('name', text, NAME_REMEDY, () => parseSpaceName(text))
-  const shards = inRange('shards', query.shards ?? 1, 1, SHARDS_MAX)
-  const target = shardKey(crypto, dsId(crypto, name), shards, Math.floor(randomFraction(random) * shards))
+  const dsid = dsId(crypto, name)
+  const shards = query.shards === undefined ? undefined : inRange('shards', query.shards, 1, SHARDS_MAX)
+  const target = shards === undefined ? dsid : shardKey(crypto, dsid, shards, Math.floor(randomFraction(random) * shards))
   const curator: Eid | undefined = name.pin
-  return { ...common, target, ...(curator === undefined ? {} : { curator }) }
+  return { ...common, parts: shards === undefined ? 'found-out' : 'known', target, ...(curator === undefined ? {} : { curator }) }
 }
 
 function inRange(field: string, value: number, min: number, max: number): number {

@@ -1,9 +1,9 @@
 import { DELIVERIES, stemCandidates } from '../../protocol/discovery/relay.ts'
 import { HOPS, withHops } from '../../protocol/discovery/request.ts'
 import type { PeerAddress } from '../net/host.ts'
+import { shuffled } from '../platform/shuffled.ts'
 import type { AnswersBack } from './answers-back.ts'
 import type { AdmittedRequest, DiscoveryComponents, ToSelf } from './components.ts'
-import { shuffled } from './pick.ts'
 import { sendOn } from './send-on.ts'
 
 /** Peers that are tried before a hop gives a request up. */

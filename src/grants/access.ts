@@ -21,6 +21,8 @@ export interface AccessComponents {
   logger: Logger
 }
 
+/** No principal is called so. */
+export const STRANGERS_SLOT = 'strangers'
 /** Longest bearer credential that is looked at. */
 export const CREDENTIAL_CHARS_MAX = 512
 
@@ -84,6 +86,13 @@ export class Access {
     if (grant !== undefined && this.#c.grants.state(grant) === 'in-force')
       return { ...this.#ofGrant(grant), id: `eid:${root}`, eid: remote }
     return { kind: 'peer', id: `eid:${root}`, eid: remote, name: remote }
+  }
+
+  /** What a queue counts messages of a remote EID against (G-13): its grant where it has one, else the one slot that all strangers share; fresh EIDs are free. */
+  slotOf(agent: EidHex, remote: EidHex): string {
+    if (this.#c.agents.ofAnyEid(fromHex(remote)) !== undefined) return `eid:${this.#c.successions.rootOf(remote)}`
+    const { kind, id } = this.ofPeer(agent, remote)
+    return kind === 'peer' ? STRANGERS_SLOT : id
   }
 
   #grantOf(agent: EidHex, remote: EidHex): GrantRow | undefined {

@@ -1,10 +1,10 @@
+import { GRANT_VERBS, type GrantVerb } from '../../protocol/grants/friend-messages.ts'
 import type { EidHex } from '../../protocol/identity/eid.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Principal } from '../tasks/todo.ts'
 
 /** What a grant may allow (protocol/README.md §9, Grants): `send` makes tasks and goes on with them, `push` has this node call a webhook. */
-export const GRANT_VERBS = ['send', 'read', 'cancel', 'push'] as const
-export type GrantVerb = (typeof GRANT_VERBS)[number]
+export { GRANT_VERBS, type GrantVerb }
 
 /** A grant as the doors see it while it is in force. */
 export interface GrantInForce {

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { type Eid, eid, eidFromDid, eidToDid } from '../../protocol/identity/eid.ts'
 import { AGENT_NAME, type HandlerName, handlerName } from '../api/methods.ts'
-import { makePrivateDir, readSmallFile, writePrivateFile } from '../platform/files.ts'
+import { makePrivateDir, readSmallFile, removeFile, writePrivateFile } from '../platform/files.ts'
 import type { Random } from '../platform/random.ts'
 import { invalidKeyFile, readKeyFile, secretFromText, secretSchema, secretText, writeKeyFile } from './key-file.ts'
 
@@ -97,11 +97,27 @@ export class AgentFiles implements AgentStorage {
   }
 
   load(): { record: AgentRecord; token: Uint8Array }[] {
+    return this.names().map((name) => this.#read(name))
+  }
+
+  names(): string[] {
     makePrivateDir(this.#dir)
     return readdirSync(this.#dir)
       .filter((file) => file.endsWith('.json'))
       .sort()
-      .map((file) => this.#read(file.slice(0, -'.json'.length)))
+      .map((file) => file.slice(0, -'.json'.length))
+  }
+
+  /** Takes in the file of an agent that another data directory had. @throws RookeryError `KEY_FILE_INVALID`; then it is not kept */
+  adopt(name: string, text: Uint8Array): void {
+    const path = join(this.#dir, `${name}.json`)
+    writePrivateFile(path, text)
+    try {
+      this.#read(name)
+    } catch (error) {
+      removeFile(path)
+      throw error
+    }
   }
 
   #read(name: string): { record: AgentRecord; token: Uint8Array } {

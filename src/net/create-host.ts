@@ -38,6 +38,11 @@ import { type Traffic, trafficMetrics } from './traffic.ts'
 const MDNS_SERVICE = '_rookery._udp.local'
 export const KAD_PROTOCOL = '/rookery/kad/1.0.0'
 
+/**
+ * Buckets split down to this many bits of a place, and each holds k at most: so many nodes, 2^8 k, may there be until a node no longer has room for
+ * all its neighbours. kad-dht's own 6 bits leave newcomers unknown from 64 k on.
+ */
+const TABLE_PREFIX_BITS = 8
 /** Inbound dials a second from one address; libp2p's 5 refuses the second node of a busy machine. */
 const INBOUND_DIALS_PER_S = 100
 /**
@@ -61,6 +66,8 @@ export interface HostComponents {
   validator: DhtRules
   /** counts what is sent; without one nothing is counted */
   traffic?: Traffic | undefined
+  /** in place of libp2p's memory transport, in profile `memory` */
+  memoryTransport?: ((components: never) => Transport) | undefined
 }
 
 export interface HostInit {
@@ -105,7 +112,7 @@ export const LISTEN_DEFAULT: readonly string[] = [
  * @throws RookeryError `ADDRESS_INVALID`, `PORT_IN_USE`, `LISTEN_FAILED`, `QUIC_UNAVAILABLE`; then nothing is left running
  */
 export async function createHost(components: HostComponents, init: HostInit): Promise<Host> {
-  const { clock, random, logger, crypto, store, validator, traffic } = components
+  const { clock, random, logger, crypto, store, validator, traffic, memoryTransport } = components
   const log = logger.child('net')
   const profile = init.profile ?? 'quic'
   const network = init.network ?? 'lan'
@@ -162,7 +169,9 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
       announce,
       announceFilter: (addrs: Multiaddr[]) => addrs.filter(isPublic ? isPublicAddr : (addr) => !isLinkLocal(addr))
     },
-    transports: (profile === 'memory' ? [memory()] : await transports()).map((make) => (c: never) => listening.watch(make(c))) as never,
+    transports: (profile === 'memory' ? [memoryTransport ?? memory()] : await transports()).map(
+      (make) => (c: never) => listening.watch(make(c))
+    ) as never,
     transportManager: { faultTolerance: FaultTolerance.NO_FATAL },
     connectionEncrypters: profile === 'memory' ? [plaintext()] : [noise()],
     streamMuxers: [yamux({ enableKeepAlive: profile !== 'memory', streamOptions: { maxStreamWindowSize: YAMUX_STREAM_WINDOW_BYTES } })],
@@ -185,6 +194,7 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
         const kad = kadDHT({
           protocol: kadProtocol,
           kBucketSize,
+          prefixLength: TABLE_PREFIX_BITS,
           alpha,
           disjointPaths,
           clientMode: startsAsClient,

@@ -90,10 +90,11 @@ export function writePrivateFile(path: string, bytes: Uint8Array | string): void
   }
   closeSync(fd)
   renameSync(temporary, path)
-  syncDir(dirname(path))
+  syncFolder(dirname(path))
 }
 
-function syncDir(path: string): void {
+/** Makes the names in a folder last through a loss of power. */
+export function syncFolder(path: string): void {
   if (process.platform === 'win32') return
   const fd = openSync(path, 'r')
   try {

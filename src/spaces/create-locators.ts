@@ -24,8 +24,8 @@ import type { Random } from '../platform/random.ts'
 import { bytesCodec, type Store, type Table } from '../store/store.ts'
 import { type NetworkKind, reachableAddrs } from './address-scope.ts'
 import { dhtRecords } from './dht-records.ts'
-import { LocatorCache } from './locator-cache.ts'
 import { type Refreshed, Refresher } from './refresher.ts'
+import { SeenRecords } from './seen-records.ts'
 import { SequenceBook } from './sequence-book.ts'
 import type { Locators, LocatorView, PublishOptions } from './spaces.ts'
 
@@ -57,7 +57,7 @@ export async function createLocators(
   init: { network?: NetworkKind } = {}
 ): Promise<Locators & { idle(): Promise<void> }> {
   const logger = components.logger.child('locators')
-  const cache = await LocatorCache.open(components.store, logger)
+  const cache = await SeenRecords.locators(components.store, logger)
   const refresher = new Refresher({ ...components, logger })
   const locators = new NodeLocators({ ...components, logger, refresher, cache }, init.network ?? 'lan')
   await locators.resume()
@@ -65,13 +65,13 @@ export async function createLocators(
 }
 
 class NodeLocators implements Locators {
-  readonly #c: LocatorsComponents & { refresher: Refresher; cache: LocatorCache }
+  readonly #c: LocatorsComponents & { refresher: Refresher; cache: SeenRecords<'locator', Locator> }
   readonly #network: NetworkKind
   readonly #sequences: SequenceBook
   readonly #table: Table<Uint8Array>
   /** what our own agents published last; as many as there are agents */
   readonly #own = new Map<EidHex, LocatorRecord>()
-  readonly #cache: LocatorCache
+  readonly #cache: SeenRecords<'locator', Locator>
   /** the highest generation of ours found in the network; asked once in a run */
   readonly #seen = new Map<EidHex, number>()
   readonly #locks = new KeyedLock()
@@ -80,7 +80,7 @@ class NodeLocators implements Locators {
   #cancelSettle: (() => void) | undefined
   #publishedAddrsAtMs = Number.NEGATIVE_INFINITY
 
-  constructor(components: LocatorsComponents & { refresher: Refresher; cache: LocatorCache }, network: NetworkKind) {
+  constructor(components: LocatorsComponents & { refresher: Refresher; cache: SeenRecords<'locator', Locator> }, network: NetworkKind) {
     this.#c = components
     this.#cache = components.cache
     this.#network = network

@@ -29,7 +29,7 @@ import { SpaceMembership } from './space-membership.ts'
 import { createSpacePublisher } from './space-publisher.ts'
 import { createSpaceSearch, type SpaceSearch } from './space-search.ts'
 import { showSpace } from './space-show.ts'
-import type { FindQuery, OwnSpaceView, PublishOptions, Spaces } from './spaces.ts'
+import type { FindQuery, JoinInput, OwnSpaceView, PublishOptions, Spaces } from './spaces.ts'
 
 /** What a stop may spend on telling others. */
 const WITHDRAW_MS = 3_000
@@ -141,7 +141,7 @@ class NodeSpaces implements Spaces {
     return this.#c.curation.tombstone(input, options)
   }
 
-  join(input: { name: string; agent: LocalAgent; tags?: string[] }, options: PublishOptions = {}): ReturnType<Spaces['join']> {
+  join(input: JoinInput, options: PublishOptions = {}): ReturnType<Spaces['join']> {
     return this.#c.membership.join(input, options)
   }
 
@@ -207,6 +207,7 @@ class NodeSpaces implements Spaces {
       shards: space.shards,
       refreshedAtMs: space.record.payload.ts * 1_000,
       expiresAtMs: recordExpiresAtMs(space.record),
+      listing: space.role === 'member' && space.record.payload.unlisted === true ? 'unlisted' : 'listed',
       ...state,
       ...(offeredTo === undefined ? {} : { offeredTo: eidToDid(offeredTo) })
     }

@@ -48,8 +48,8 @@ export class OwnSpaceSigner {
       return own.announceOf(space.name, record)
     }
     const { curator, shards } = change?.kind === 'follow' ? change : { curator: space.record.payload.curator, shards: space.shards }
-    const { dsid, eid, tags } = space.record.payload
-    const payload = { dsid, eid, curator, tags, mode: agent.reachability.mode }
+    const { dsid, eid, tags, unlisted } = space.record.payload
+    const payload = { dsid, eid, curator, tags, mode: agent.reachability.mode, ...(unlisted === true ? { unlisted } : {}) }
     const record = await this.join(space.id, agent, payload, signal)
     return own.joinOf(space.name, record, shards, earlierShards(space, shards, this.#nowSec()))
   }

@@ -31,9 +31,10 @@ export function recordRules(crypto: CryptoProvider, evidence?: RecordEvidence): 
   }
 }
 
-/** Both have passed the rules at this key: locators of its EID, or announcements of one curator. */
+/** Both have passed the rules at this key: locators or mail records of its EID, or announcements of one curator. */
 function contradiction(key: Uint8Array, a: Uint8Array, b: Uint8Array): Evidence {
   const parsed = parseDhtKey(key)
   if (parsed.namespace === 'eid') return { target: parsed.eid, kind: 'locator', a, b }
+  if (parsed.namespace === 'mail') return { target: parsed.eid, kind: 'mail', a, b }
   return { target: eid(decodeRecord(announceType, a).payload.curator), kind: 'announce', a, b }
 }

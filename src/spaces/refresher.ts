@@ -15,6 +15,8 @@ export interface Refreshed {
 /** Something of ours that others forget unless it is put again. */
 export interface Refreshable {
   ttlMs: number
+  /** the same bytes are put again so often; default: a quarter of the TTL */
+  putMs?: number
   /** when the bytes now published were signed, Unix ms; -Infinity signs at once */
   signedAtMs: number
   /** `none`: they were not put by this process yet */
@@ -100,7 +102,7 @@ export class Refresher {
   }
 
   #putLater(item: Item, coverage: 'full' | 'partial'): void {
-    const quarterMs = item.what.ttlMs / 4
+    const quarterMs = item.what.putMs ?? item.what.ttlMs / 4
     if (coverage === 'full') {
       item.putDueMs = this.#clock.nowMs() + this.#early(quarterMs)
       item.retryMs = 0

@@ -4,6 +4,8 @@ import { matchesQuery } from '../../protocol/discovery/registry-entry.ts'
 import { type RegistrySet, registryKeyName } from '../../protocol/discovery/registry-messages.ts'
 import { CLOCK_SKEW_SEC } from '../../protocol/records/envelope.ts'
 import type { Clock } from '../platform/clock.ts'
+import type { Logger } from '../platform/logger.ts'
+import { jsonCodec, type Store, type Table } from '../store/store.ts'
 
 /** A registrar has so long to show what it took (protocol/README.md §4). */
 export const SHOW_WITHIN_MS = 60_000
@@ -13,6 +15,8 @@ const PROMISES_MAX = 4_096
 const FAULTY_MAX = 256
 /** A fault older than this is forgiven. */
 const FORGIVEN_MS = 24 * 3_600_000
+/** Faults are written down so long after the first of them: a liar costs one write a second, whatever it serves. */
+const WRITE_AFTER_MS = 1_000
 
 /** What a registrar did wrong, as far as this node saw it. */
 export interface RegistrarReport {
@@ -25,6 +29,12 @@ export interface RegistrarReport {
   lastAtMs: number
 }
 
+export interface RegistrarBookComponents {
+  clock: Clock
+  store: Store
+  logger: Logger
+}
+
 interface Promised {
   id: string
   number: number
@@ -33,6 +43,7 @@ interface Promised {
   gone: boolean
   curator: Uint8Array
   tags: readonly string[]
+  unlisted: false
 }
 
 /** What one registrar served of a set, read to its end. */
@@ -47,15 +58,38 @@ export interface Served {
   numbers: ReadonlyMap<string, number>
 }
 
-/** Which registrars took what, and which hid or invented entries (protocol/README.md §4). In memory. */
+/** Which registrars took what, in memory, and which hid or invented entries, on disk too (protocol/README.md §4). */
 export class RegistrarBook {
   readonly #clock: Clock
+  readonly #store: Store
+  readonly #logger: Logger
+  readonly #table: Table<RegistrarReport>
   /** by registrar, set, key and name, oldest first */
   readonly #promises = new Map<string, Promised>()
+  /** the one whose last fault is longest ago first */
   readonly #faulty = new Map<string, RegistrarReport>()
+  /** whose row is not as it is here; at most those that were held since the last write */
+  readonly #unwritten = new Set<string>()
+  #cancelWrite: (() => void) | undefined
+  #writing: Promise<void> = Promise.resolve()
 
-  constructor(clock: Clock) {
+  private constructor({ clock, store, logger }: RegistrarBookComponents) {
     this.#clock = clock
+    this.#store = store
+    this.#logger = logger
+    this.#table = store.table('faulty-registrars', jsonCodec<RegistrarReport>())
+  }
+
+  /** With the faults of before, as far as they are not forgiven. */
+  static async open(components: RegistrarBookComponents): Promise<RegistrarBook> {
+    const book = new RegistrarBook(components)
+    const reports: RegistrarReport[] = []
+    for await (const [, report] of book.#table.entries()) reports.push(report)
+    for (const report of reports.sort((a, b) => a.lastAtMs - b.lastAtMs)) {
+      if (components.clock.nowMs() - report.lastAtMs > FORGIVEN_MS) book.#changed(report.peer)
+      else book.#faulty.set(report.peer, report)
+    }
+    return book
   }
 
   /** The registrar answered `ok` to a PUT of this entry. */
@@ -64,6 +98,7 @@ export class RegistrarBook {
     const name = `${placeName(peer, entry.set, key)}:${id}`
     const before = this.#promises.get(name)
     this.#promises.delete(name)
+    if (entry.unlisted) return // no registrar shows it
     if (this.#promises.size >= PROMISES_MAX) this.#promises.delete(this.#promises.keys().next().value as string)
     this.#promises.set(name, {
       id,
@@ -72,7 +107,8 @@ export class RegistrarBook {
       tookAtMs: before?.number === entry.number ? before.tookAtMs : this.#clock.monotonicMs(),
       gone: entry.gone,
       curator: entry.curator,
-      tags: entry.tags
+      tags: entry.tags,
+      unlisted: false
     })
   }
 
@@ -108,6 +144,7 @@ export class RegistrarBook {
     if (report === undefined) return
     report.hidden--
     if (report.hidden + report.invented <= 0) this.#faulty.delete(peer)
+    this.#changed(peer)
   }
 
   /** It served records that no honest registrar keeps. */
@@ -118,19 +155,51 @@ export class RegistrarBook {
   #count(peer: string, { hidden = 0, invented = 0 }: { hidden?: number; invented?: number }): void {
     const before = this.#faulty.get(peer)
     this.#faulty.delete(peer)
-    if (this.#faulty.size >= FAULTY_MAX) this.#faulty.delete(this.#faulty.keys().next().value as string)
+    if (this.#faulty.size >= FAULTY_MAX) this.#forget(this.#faulty.keys().next().value as string)
     this.#faulty.set(peer, {
       peer,
       hidden: (before?.hidden ?? 0) + hidden,
       invented: (before?.invented ?? 0) + invented,
       lastAtMs: this.#clock.nowMs()
     })
+    this.#changed(peer)
+  }
+
+  #forget(peer: string): void {
+    if (this.#faulty.delete(peer)) this.#changed(peer)
+  }
+
+  #changed(peer: string): void {
+    this.#unwritten.add(peer)
+    this.#cancelWrite ??= this.#clock.after(WRITE_AFTER_MS, () => this.#write())
+  }
+
+  #write(): void {
+    this.#cancelWrite?.()
+    this.#cancelWrite = undefined
+    const ops = [...this.#unwritten].map((peer) => {
+      const report = this.#faulty.get(peer)
+      return report === undefined ? this.#table.del(peer) : this.#table.put(peer, { ...report })
+    })
+    this.#unwritten.clear()
+    if (ops.length === 0) return
+    this.#writing = this.#writing
+      .then(() => this.#store.commit(ops))
+      .catch((error: unknown) =>
+        this.#logger.warn({ error }, 'which registrars lie could not be written down; it is known until this node stops')
+      )
+  }
+
+  /** Resolves once all that is known is written, or cannot be. */
+  async close(): Promise<void> {
+    this.#write()
+    await this.#writing
   }
 
   isFaulty(peer: string): boolean {
     const report = this.#faulty.get(peer)
     if (report !== undefined && this.#clock.nowMs() - report.lastAtMs <= FORGIVEN_MS) return true
-    this.#faulty.delete(peer)
+    this.#forget(peer)
     return false
   }
 

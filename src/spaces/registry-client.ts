@@ -24,13 +24,15 @@ import type { FoundPeer, Host, PeerAddress } from '../net/host.ts'
 import { alternately, beyondTheCrowd } from '../net/key-region.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
+import type { Random } from '../platform/random.ts'
+import { shuffled } from '../platform/shuffled.ts'
 import type { WorkSolver } from '../work/solver.ts'
 import { networkOf } from './address-scope.ts'
 import { eachOf, withDeadline } from './deadline.ts'
 import { EntryUnion, type ListedEntry, type ListQuery } from './entry-union.ts'
 import { bitsWorthSolving, PutWork } from './put-work.ts'
 import { RecentRegistrars } from './recent-registrars.ts'
-import { RegistrarBook, type RegistrarReport } from './registrar-book.ts'
+import type { RegistrarBook, RegistrarReport } from './registrar-book.ts'
 import { RegistryReader } from './registry-reader.ts'
 import { REGISTRY_DEADLINE_MS } from './registry-service.ts'
 import type { RegistryStore } from './registry-store.ts'
@@ -112,8 +114,11 @@ interface Entry {
 interface ClientComponents {
   host: Host
   clock: Clock
+  random: Random
   crypto: CryptoProvider
   logger: Logger
+  /** who took what, and who lied */
+  book: RegistrarBook
   /** our own sets: this node is a registrar too, asked without a stream */
   local: RegistryStore
   /** finds the work that crowded sets ask for */
@@ -121,7 +126,7 @@ interface ClientComponents {
 }
 
 export function createRegistryClient(components: ClientComponents, init: RegistryClientInit = {}): RegistryClient {
-  const { host, clock, crypto, local } = components
+  const { host, clock, random, crypto, local, book } = components
   const logger = components.logger.child('registry')
   const registrarsMax = init.registrarsMax ?? 20
   const readersMin = Math.min(init.readersMin ?? READERS_MIN, registrarsMax)
@@ -129,7 +134,6 @@ export function createRegistryClient(components: ClientComponents, init: Registr
   const hedgeMs = init.hedgeMs ?? 1_000
   const repairsMax = init.repairsMax ?? 32
   const work = new PutWork(components)
-  const book = new RegistrarBook(clock)
   const repairs = new Set<Promise<void>>()
   const stopping = new AbortController()
 
@@ -150,7 +154,8 @@ export function createRegistryClient(components: ClientComponents, init: Registr
     }
     const others = await beyondTheCrowd({ dht: host.dht, self: host.peer, crypto }, key, closest, crowd)
     const around = spread([...near, ...others]).slice(near.length, near.length + registrarsMax)
-    const chosen = around.length === 0 ? near : alternately(around, near)
+    // drawn: who grinds itself the nearest places is asked no sooner than others
+    const chosen = around.length === 0 ? shuffled(random, near) : alternately(shuffled(random, around), shuffled(random, near))
     if (chosen.length === 0) chosen.push({ peer: host.peer, addrs: [] })
     lately.set(key, chosen)
     return chosen
@@ -340,6 +345,7 @@ export function createRegistryClient(components: ClientComponents, init: Registr
       unsubscribe()
       stopping.abort(new Error('the registry client stops'))
       await Promise.all(repairs)
+      await book.close()
     }
   }
 }

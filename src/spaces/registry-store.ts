@@ -60,7 +60,8 @@ export type Publisher = { kind: 'self' } | { kind: 'peer'; peer: string; remoteA
 
 export interface RegistryStore {
   put(request: PutRequest, publisher: Publisher): Promise<PutResponse>
-  list(request: ListRequest): Promise<ListResponse>
+  /** @param options.unlisted - `too`: for passing requests on to them, never for an answer */
+  list(request: ListRequest, options?: { unlisted: 'left-out' | 'too' }): Promise<ListResponse>
   keys(request: KeysRequest): Promise<KeysResponse>
   /** Deletes what has expired; runs by itself once a minute. */
   sweep(): Promise<number>
@@ -68,8 +69,8 @@ export interface RegistryStore {
   stop(): Promise<void>
 }
 
-/** r: record, e: exp, n: number, g: gone, c: curator, t: tags; w: bits of its work, p: the nonce, both absent where it brought none */
-type Row = { r: Uint8Array; e: number; n: number; g: boolean; c: Uint8Array; t: string[]; w?: number; p?: Uint8Array }
+/** r: record, e: exp, n: number, g: gone, c: curator, t: tags; u: unlisted; w: bits of its work, p: the nonce, both absent where it brought none */
+type Row = { r: Uint8Array; e: number; n: number; g: boolean; c: Uint8Array; t: string[]; u?: boolean; w?: number; p?: Uint8Array }
 
 /** A nonce and what it is worth. */
 interface Work {
@@ -194,7 +195,7 @@ class LevelRegistryStore implements RegistryStore {
       if (live && equals(held.r, request.record)) return { status: 'ok' }
       if (live && held.n >= entry.number) {
         if (held.n === entry.number) this.#contradicts(entry, held.r)
-        return { status: 'stale', held: held.r }
+        return held.u === true ? { status: 'stale' } : { status: 'stale', held: held.r }
       }
       const response = (await this.#lacksWork(places, held !== undefined, work)) ?? (await this.#write(places, held, entry, request, work))
       if (response.status === 'ok' && entry.set === 'poms') this.#evidence?.onTicket(request.record)
@@ -261,6 +262,7 @@ class LevelRegistryStore implements RegistryStore {
       g: entry.gone,
       c: entry.curator,
       t: [...entry.tags],
+      ...(entry.unlisted ? { u: true } : {}),
       ...(work.nonce === undefined ? {} : { w: work.bits, p: work.nonce })
     }
     const ops: WriteOp[] = [this.#rows.put(rowKey, row), this.#expiries.put(expiryKey(entry.exp, rowKey), new Uint8Array(0))]
@@ -292,7 +294,7 @@ class LevelRegistryStore implements RegistryStore {
     this.sweep().catch((error: unknown) => this.#logger.warn({ error }, 'expired registry entries could not be removed'))
   }
 
-  async list(request: ListRequest): Promise<ListResponse> {
+  async list(request: ListRequest, { unlisted }: { unlisted: 'left-out' | 'too' } = { unlisted: 'left-out' }): Promise<ListResponse> {
     const prefix = setKeyName(request.set, request.key)
     const nowSec = this.#clock.nowMs() / 1_000
     const records: Uint8Array[] = []
@@ -307,7 +309,8 @@ class LevelRegistryStore implements RegistryStore {
     for await (const [rowKey, row] of this.#rows.entries({ gt: `${prefix}:${toHex(request.cursor)}`, lt: `${prefix};` })) {
       scanned++
       const served = request.set !== 'members' || row.g || !this.#isRefused(rowKey.slice(prefix.length + 1))
-      if (served && row.e > nowSec && matchesQuery({ gone: row.g, curator: row.c, tags: row.t }, request)) {
+      const entry = { gone: row.g, curator: row.c, tags: row.t, unlisted: row.u === true && unlisted === 'left-out' }
+      if (served && row.e > nowSec && matchesQuery(entry, request)) {
         records.push(row.r)
         pows.push(row.p ?? new Uint8Array(0))
       }

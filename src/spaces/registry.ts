@@ -1,5 +1,4 @@
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
-import type { ListRequest, ListResponse } from '../../protocol/discovery/registry-messages.ts'
 import { rememberingSignatures } from '../crypto/remembered-signatures.ts'
 import type { Host } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -8,9 +7,10 @@ import type { Random } from '../platform/random.ts'
 import type { Store } from '../store/store.ts'
 import { createWorkSolver, type WorkSolver } from '../work/solver.ts'
 import { HandOver, type HandOverInit } from './hand-over.ts'
+import { RegistrarBook } from './registrar-book.ts'
 import { createRegistryClient, type RegistryClient, type RegistryClientInit } from './registry-client.ts'
 import { serveRegistry } from './registry-service.ts'
-import { openRegistryStore, type RegistryStoreInit } from './registry-store.ts'
+import { openRegistryStore, type RegistryStore, type RegistryStoreInit } from './registry-store.ts'
 
 export interface RegistryStats {
   /** sets, entries and bytes that this node keeps for others and itself */
@@ -30,7 +30,7 @@ export interface RegistryStats {
 export interface Registry extends RegistryClient {
   stats(): RegistryStats
   /** What this node keeps as a registrar itself. */
-  held(request: ListRequest): Promise<ListResponse>
+  held: RegistryStore['list']
   /** Takes over from neighbours what this node has become a registrar of; runs by itself when peers arrive and every ten minutes. */
   takeOver(): Promise<void>
 }
@@ -54,11 +54,12 @@ export async function createRegistry(
   const service = await serveRegistry({ host: components.host, clock: components.clock, registry: local })
   const own = components.solver === undefined ? createWorkSolver(components) : undefined
   const solver = components.solver ?? (own as WorkSolver)
-  const client = createRegistryClient({ ...components, crypto: rememberingSignatures(components.crypto), local, solver }, init)
+  const book = await RegistrarBook.open({ ...components, logger: components.logger.child('registry') })
+  const client = createRegistryClient({ ...components, book, crypto: rememberingSignatures(components.crypto), local, solver }, init)
   const handOver = new HandOver({ ...components, client, local, logger: components.logger.child('registry') }, init)
   return {
     ...client,
-    held: (request) => local.list(request),
+    held: (request, options) => local.list(request, options),
     takeOver: () => handOver.round(),
     stats: () => ({ ...local.stats(), takenOver: handOver.taken, served: service.served(), failed: service.failed() }),
     async idle() {

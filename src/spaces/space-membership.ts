@@ -13,7 +13,7 @@ import { checkedName } from './space-curation.ts'
 import type { SpaceFollower } from './space-follower.ts'
 import { contestedError, notJoined, unknownPolicy, unknownSpace } from './space-refusals.ts'
 import type { SpaceSearch } from './space-search.ts'
-import type { MemberView, PublishOptions, PutCounts } from './spaces.ts'
+import type { JoinInput, MemberView, PublishOptions, PutCounts } from './spaces.ts'
 
 export interface SpaceMembershipComponents {
   crypto: CryptoProvider
@@ -34,7 +34,7 @@ export class SpaceMembership {
     this.#c = components
   }
 
-  async join(input: { name: string; agent: LocalAgent; tags?: string[] }, options: PublishOptions): Promise<MemberView & PutCounts> {
+  async join(input: JoinInput, options: PublishOptions): Promise<MemberView & PutCounts> {
     const { crypto, clock, own, search, curators, signer, upkeep } = this.#c
     const name = checkedName(input.name)
     const { agent } = input
@@ -56,7 +56,8 @@ export class SpaceMembership {
     const announce = choice.candidate.record.payload
     if (announce.policy !== POLICY_OPEN) throw unknownPolicy(name, announce.policy)
     if (first) await signer.lookUpAtRegistrars(id, { role: 'member', eid: agent.eid, name, dsid, shards: announce.shards }, options)
-    const payload = { dsid, eid: agent.eid, curator: announce.curator, tags, mode: agent.reachability.mode }
+    const unlisted = input.listing === 'unlisted' ? { unlisted: true as const } : {}
+    const payload = { dsid, eid: agent.eid, curator: announce.curator, tags, mode: agent.reachability.mode, ...unlisted }
     const space = await upkeep.renew(id, async () => {
       const record = await signer.join(id, agent, payload, options.signal)
       const held = own.get(id) as OwnJoin | undefined
@@ -85,10 +86,17 @@ export class SpaceMembership {
   /** The join under the new EID is published before the one under the old is withdrawn. */
   async handOver(space: OwnJoin, from: LocalAgent, to: LocalAgent, options: PublishOptions): Promise<void> {
     const { own, signer, upkeep } = this.#c
-    const { dsid, curator, tags, gone } = space.record.payload
+    const { dsid, curator, tags, gone, unlisted } = space.record.payload
     if (gone === true) return
     const id = ownId('member', to.eid, dsid)
-    const what = { dsid, eid: to.eid, curator: equals(curator, from.eid) ? to.eid : curator, tags, mode: to.reachability.mode }
+    const what = {
+      dsid,
+      eid: to.eid,
+      curator: equals(curator, from.eid) ? to.eid : curator,
+      tags,
+      mode: to.reachability.mode,
+      ...(unlisted === true ? { unlisted } : {})
+    }
     const again = await upkeep.renew(id, async () =>
       own.joinOf(space.name, await signer.join(id, to, what, options.signal), space.shards, space.earlier)
     )

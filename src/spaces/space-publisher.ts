@@ -59,8 +59,9 @@ export function createSpacePublisher({
     return memberWriteKeys(crypto, dsid, eid, numbers).map((key) => ({ set: 'members', key }))
   }
 
-  /** @returns false when nobody took it */
+  /** @returns false when nobody took it who should */
   async function putToDht(space: OwnSpace, signal: AbortSignal | undefined): Promise<boolean> {
+    if (space.role === 'member' && space.record.payload.unlisted === true) return true
     try {
       const { stored } = await host.dht.put(dhtKeyOf(space), space.record.bytes, signal === undefined ? {} : { signal })
       return stored > 0

@@ -151,12 +151,22 @@ export interface OwnSpaceView {
   shards: number
   refreshedAtMs: number
   expiresAtMs: number
+  /** a member: whether listings show it */
+  listing: 'listed' | 'unlisted'
   /** what the last refresh found of a member's space; `unchecked` before the first */
   space: 'announced' | 'gone' | 'unchecked'
   /** the curator went on to this version; joining it is the agent's own choice */
   movedToVersion?: number
   /** a curator offers the space to this one */
   offeredTo?: string
+}
+
+export interface JoinInput {
+  name: string
+  agent: LocalAgent
+  tags?: string[]
+  /** `unlisted`: in no search but anonymous ones, which the agent answers itself or not; default `listed` */
+  listing?: 'listed' | 'unlisted'
 }
 
 export interface PublishOptions {
@@ -186,7 +196,7 @@ export interface Spaces {
   /** Withdraws an announcement. @throws RookeryError `SPACE_NOT_CURATED` */
   tombstone(input: { name: string; curator: LocalAgent }, options?: PublishOptions): Promise<void>
   /** @throws RookeryError `SPACE_UNKNOWN` when nobody announced it (DS-11), `SPACE_CONTESTED` on a tie */
-  join(input: { name: string; agent: LocalAgent; tags?: string[] }, options?: PublishOptions): Promise<MemberView & PutCounts>
+  join(input: JoinInput, options?: PublishOptions): Promise<MemberView & PutCounts>
   /** Withdraws a join by tombstone; of a space that the agent curates also the announcement. */
   leave(input: { name: string; agent: LocalAgent }, options?: PublishOptions): Promise<void>
   /**

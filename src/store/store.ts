@@ -39,6 +39,8 @@ export interface WriteOp {
   readonly key: string
   /** undefined deletes */
   readonly value: Uint8Array | undefined
+  /** told as soon as the batch with this operation has its place before all later ones, ahead of its sync */
+  readonly onQueued?: () => void
   /** told once the batch with this operation is synced, before the commit resolves */
   readonly onSynced?: () => void
 }
@@ -132,7 +134,7 @@ export class Store {
     if (!/^[a-z][a-z0-9-]*$/.test(name)) throw new TypeError(`"${name}" is no table name`)
     return {
       get: async (key) => {
-        const bytes = await (await this.#readable(name)).get(key)
+        const bytes = await read(await this.#readable(name), key)
         return bytes === undefined ? undefined : codec.decode(bytes)
       },
       has: async (key) => await (await this.#readable(name)).has(key),
@@ -201,6 +203,12 @@ export class Store {
     return this.#sublevel(name)
   }
 
+  /** All rows of all tables as they stand at one moment, whatever is written meanwhile; keys hold the name of the table. */
+  async *dump(): AsyncGenerator<[key: string, value: Uint8Array]> {
+    await this.#reopening
+    yield* this.#level.iterator({ keyEncoding: 'utf8', valueEncoding: 'view' }) as AsyncIterable<[string, Uint8Array]>
+  }
+
   #sublevel(name: string): Sublevel {
     let sub = this.#tables.get(name)
     if (sub === undefined) {
@@ -219,6 +227,7 @@ export class Store {
     if (ops.length === 0) return
     await new Promise<void>((resolve, reject) => {
       this.#waiting.push({ ops, room: options.room, resolve, reject })
+      for (const { onQueued } of ops) onQueued?.()
       this.#flushing ??= this.#flush()
     })
   }
@@ -374,6 +383,15 @@ export class Store {
     await this.#flushing
     await this.#level.close()
   }
+}
+
+/**
+ * Looks up in this thread where the database can: what is asked for lies in memory or in the system's file cache as a rule, and the detour through
+ * the thread pool costs many times the look-up.
+ */
+async function read(sub: Sublevel, key: string): Promise<Uint8Array | undefined> {
+  const { getSync } = sub.supports as { getSync?: boolean }
+  return getSync === true && sub.status === 'open' ? sub.getSync(key) : await sub.get(key)
 }
 
 function usesReserve({ ops, room }: Waiting): boolean {

@@ -420,7 +420,7 @@ describe('tasks and contexts (contract, cases 3, 5, 6 and 11)', () => {
 
 describe('malformed requests (contract, case 15)', () => {
   it('answers each with its JSON error, never HTML, and makes no task', async () => {
-    const running = await node()
+    const running = await node({ streams: 'off' })
     const message = textMessage('m')
     const params = (more: JsonObject) => rpc('SendMessage', { message: { ...message, ...more } })
     const cases: [name: string, body: unknown, code: number, field?: string][] = [

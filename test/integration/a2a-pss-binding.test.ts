@@ -1,17 +1,10 @@
-import { JsonRpcTransportHandler } from '@a2a-js/sdk/server'
 import fc from 'fast-check'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { fromUtf8, utf8 } from '../../protocol/bytes.ts'
 import { MAILBOX_CHANNEL } from '../../protocol/delivery/mailbox.ts'
-import {
-  A2A_CHANNEL,
-  A2A_KIND,
-  A2A_TEXT_BYTES_MAX,
-  a2aChannelOf,
-  REQUESTS_PENDING_MAX,
-  type RemoteRefusal,
-  serveA2a
-} from '../../src/a2a/pss-binding.ts'
+import { Operations } from '../../src/a2a/operations.ts'
+import { A2A_CHANNEL, A2A_KIND, a2aChannelOf, REQUESTS_PENDING_MAX, type RemoteRefusal, serveA2a } from '../../src/a2a/pss-binding.ts'
+import { A2A_TEXT_BYTES_MAX } from '../../src/a2a/pss-texts.ts'
 import { ANYONES_CARD_FETCHES, createRemoteAgents } from '../../src/a2a/remote.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import { serveMailbox } from '../../src/delivery/mailbox-service.ts'
@@ -161,7 +154,7 @@ describe('A2A over a session', () => {
   })
 
   it('answers with the codes of JSON-RPC, every refusal named by its reason', async () => {
-    const { channel } = await served()
+    const { channel } = await served({ streams: 'off' })
     const cases: [string, JsonObject, number, string][] = [
       ['GetTask', { id: 'none' }, -32001, 'TASK_NOT_FOUND'],
       ['SendMessage', { message: { ...textMessage('m'), parts: [] } }, -32602, 'INVALID_PARAMS'],
@@ -250,12 +243,13 @@ describe('A2A over a session', () => {
     expect(channel.ignored).toBe(1)
   })
 
-  it('[TD-13] ends in the request handler that HTTP uses', async () => {
-    const handle = vi.spyOn(JsonRpcTransportHandler.prototype, 'handle')
-    const { channel } = await served()
+  it('[TD-13] ends in the operations that HTTP uses', async () => {
+    const { channel, node, bert } = await served({ agents: [testAgent(2), ANNA] })
+    const answer = vi.spyOn(Operations.prototype, 'answer')
     await channel.request('ListTasks', {}, CALL)
-    expect(handle).toHaveBeenCalledOnce()
-    handle.mockRestore()
+    await post(`${node.edge.url}/agents/${bert.did}`, rpc('ListTasks', {}), { agent: ANNA })
+    expect(answer.mock.calls.map(([method]) => method)).toEqual(['ListTasks', 'ListTasks'])
+    answer.mockRestore()
   })
 })
 

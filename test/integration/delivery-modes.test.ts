@@ -75,6 +75,26 @@ describe('how an agent can be reached', () => {
     expect(await call('queue.drop', { agent: 'bob', all: true })).toMatchObject({ dropped: 1 })
   })
 
+  it('[G-09] [OD-27] ends what waits when its sender wished, through every door, and keeps no copy of what did not need to wait', async () => {
+    await call('mode.set', { agent: 'bob', mode: 'sleep' })
+    const short = { agent: 'alice', to: 'bob', text: 'hello', waitMs: 0, ttlMs: 60_000 } as const
+    expect(await call('send', { ...short, messageId: 'ttl-1' })).toMatchObject({ outcome: 'queued' })
+    expect(await call('send', { ...short, messageId: 'ttl-2', via: 'mailbox' })).toMatchObject({ outcome: 'queued' })
+    expect(await send('ttl-3')).toMatchObject({ outcome: 'queued' })
+    const lives = (await call('queue.list', { agent: 'bob' })).map(({ enqueuedAtMs, expiresAtMs }) => expiresAtMs - enqueuedAtMs)
+    expect(lives.map((lifeMs) => lifeMs > 0 && lifeMs <= 60_000)).toEqual([true, true, false])
+    await call('queue.drop', { agent: 'bob', all: true })
+    await call('mode.set', { agent: 'bob', mode: 'always_on' })
+    expect(await call('send', { ...short, messageId: 'ttl-4' })).toMatchObject({ outcome: 'task' })
+    await call('mode.set', { agent: 'bob', mode: 'sleep' })
+    expect(await call('queue.list', { agent: 'bob' })).toEqual([])
+    await expect(call('send', { ...short, messageId: 'ttl-5', ttlMs: 7 * 86_400_000 })).rejects.toMatchObject({
+      code: 'TTL_INVALID',
+      field: 'ttlMs',
+      value: 7 * 86_400_000
+    })
+  })
+
   it('[OD-06] [OD-07] [G-16] takes work in the mode session while a process is attached, keeps nothing at other times', async () => {
     await call('mode.set', { agent: 'bob', mode: 'session' })
     expect(await send('s-1')).toMatchObject({ outcome: 'asleep', asleep: { status: 503, queued: false } })

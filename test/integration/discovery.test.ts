@@ -1,6 +1,7 @@
 import { peerIdFromString } from '@libp2p/peer-id'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { concat, equals, toHex } from '../../protocol/bytes.ts'
+import { joinKey } from '../../protocol/discovery/dht-key.ts'
 import { dsId, parseSpaceName } from '../../protocol/discovery/names.ts'
 import { decodeRequestHeader, REQUEST_HEADER_BYTES } from '../../protocol/discovery/request.ts'
 import { ITEM_BYTES } from '../../protocol/discovery/sealed-item.ts'
@@ -175,6 +176,35 @@ describe('an anonymous search over real nodes', () => {
       for await (const _ of at(14).node.discover({ name: SPACE }, { signal: enough.signal })) enough.abort(new Error('enough'))
     })()
     await expect(searching).rejects.toThrow('enough')
+  })
+
+  it('[G-27] [AD-07] reaches an unlisted member, who answers itself, and shows it to nobody who asks for records or lists the space', async () => {
+    const hidden = at(7)
+    await hidden.node.locators.publish(hidden.agent)
+    await hidden.node.spaces.join({ name: SPACE, agent: hidden.agent, tags: ['hidden'], listing: 'unlisted' })
+    const contact = await search(at(12).node, { tags: ['hidden'], want: 'contact', fanOut: 16 })
+    expect(contact.found).toMatchObject([{ did: hidden.agent.did, kind: 'member', reachable: true }])
+    expect((await search(at(12).node, { tags: ['hidden'], want: 'records', fanOut: 16 })).found).toEqual([])
+    for (const one of [at(3), hidden]) {
+      const listed = (await one.node.spaces.find({ name: SPACE })).members.map(({ did }) => did)
+      expect(listed).toHaveLength(MEMBERS.length)
+      expect(listed).not.toContain(hidden.agent.did)
+    }
+    for await (const value of at(3).node.host.dht.values(joinKey(dsId(nodeCrypto, parseSpaceName(SPACE)), hidden.agent.eid))) {
+      throw new Error(`the DHT holds ${value.length} bytes of an unlisted member`)
+    }
+    await hidden.node.spaces.leave({ name: SPACE, agent: hidden.agent })
+  })
+
+  it('[DS-15] [DS-16] finds members of a space with several parts though nobody said how many it has', async () => {
+    const name = 'org.agentnet/big@1'
+    await at(1).node.spaces.announce({ name, curator: at(1).agent, shards: 4 })
+    for (const index of [2, 3, 4]) await at(index).node.spaces.join({ name, agent: at(index).agent })
+    const { found, events } = await search(at(NODES - 1).node, { name, want: 'records', fanOut: 16 })
+    const members = [2, 3, 4].map((index) => at(index).agent.did)
+    expect(found.length).toBeGreaterThan(0)
+    for (const { did } of found) expect(members).toContain(did)
+    expect(events.filter(({ kind }) => kind === 'parts')[0]).toEqual({ kind: 'parts', shards: 4 })
   })
 
   it('[AD-02] refuses what cannot be meant, naming the field', async () => {

@@ -112,12 +112,14 @@ describe('a vended endpoint over HTTP', () => {
     await one.grants.revoke(caller.grant.id)
     const answer = await waiting
     expect([answer.status, answer.body.error.data[0].metadata.cause]).toEqual([401, 'GRANT_ENDED'])
-    release.resolve()
     expect((await one.todos.list({})).todos).toHaveLength(1)
+    release.resolve()
   })
 
   it('[TD-02] reaches no agent of another node: that is for the tokens of this node’s agents', async () => {
-    const one = await node({ remote: { call: async () => ({ reached: true }), card: async () => ({}) } })
+    const one = await node({
+      remote: { call: async () => ({ reached: true }), stream: () => Promise.reject(new Error('not asked here')), card: async () => ({}) }
+    })
     const caller = await vend(one)
     const stranger = testAgent(9)
     expect((await send(one, caller, textMessage('m1'), stranger)).status).toBe(403)

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
+import { controlHandlers } from '../../src/api/control-handlers.ts'
 import { homeOf } from '../../src/identity/agent.ts'
 import type { HostedAgent } from '../../src/identity/hosted-agent.ts'
 import { createNode, type RookeryNode } from '../../src/node.ts'
@@ -70,5 +71,30 @@ describe('a grant over a session', () => {
     await there.grants.revoke(grant.id)
     expect(await there.wake(bob)).toMatchObject({ accepted: 0, discarded: 1, events: [{ reason: 'NO_GRANT' }] })
     expect(await todosOf(there)).toEqual([])
+  })
+
+  it('[TD-06] [G-73] is vended by a friend request that a person approves, goes along when the peer rotates, and its end is told', async () => {
+    const { there, here, bob, alice, send } = await pair()
+    const owner = controlHandlers(there)
+    const holder = controlHandlers(here)
+    const context = { signal: new AbortController().signal, progress() {}, event() {}, async emit() {}, afterAnswer() {} }
+    expect(await holder['friends.request']({ did: bob.did, note: 'hello' }, context)).toMatchObject({ state: 'pending', told: true })
+    await expect(send('m1')).rejects.toMatchObject({ code: 'PERMISSION_DENIED' })
+    expect(await owner['friends.list']({}, context)).toMatchObject({
+      waiting: 1,
+      friends: [{ direction: 'in', did: alice.did, note: 'hello' }]
+    })
+    await owner['friends.approve']({ did: alice.did }, context)
+    expect(await send('m1')).toMatchObject({ outcome: 'task' })
+    const shown = async () => (await holder['friends.show']({ did: bob.did }, context)).friends[0]
+    await expect.poll(async () => (await shown())?.credential).toMatch(/^rkg_/)
+
+    await here.rotate(alice)
+    expect(await send('m2')).toMatchObject({ outcome: 'task' })
+    expect((await owner['friends.list']({}, context)).friends).toMatchObject([{ did: alice.did, state: 'approved' }])
+
+    await owner['friends.remove']({ did: alice.did }, context)
+    await expect(send('m3')).rejects.toMatchObject({ code: 'PERMISSION_DENIED' })
+    await expect.poll(async () => (await shown())?.state).toBe('ended')
   })
 })

@@ -4,7 +4,7 @@ import { nodeStatus } from '../../src/api/node-status.ts'
 import type { ConfigInput } from '../../src/config/schema.ts'
 import type { OutboxEntry } from '../../src/delivery/outbox.ts'
 import type { KeeperRound } from '../../src/delivery/own-keepers.ts'
-import { createNode, type RookeryNode } from '../../src/node.ts'
+import { createNode, type NodeOverrides, type RookeryNode } from '../../src/node.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { LOOPBACK, nodeDir } from '../support/node-dir.ts'
 
@@ -18,15 +18,15 @@ const TCP: ConfigInput = { ...LOOPBACK, listen: ['/ip4/127.0.0.1/tcp/0'] }
 
 interface Place {
   readonly did: string
-  start(config?: ConfigInput): Promise<RookeryNode>
+  start(config?: ConfigInput, overrides?: NodeOverrides): Promise<RookeryNode>
 }
 
 /** A data directory with one agent; its node may come and go. */
 async function place(agent: string): Promise<Place> {
   const dir = nodeDir()
   cleanups.push(() => dir.remove())
-  const start = async (config: ConfigInput = {}) => {
-    const node = await createNode({ ...TCP, http: { enabled: false }, ...config, dataDir: dir.path })
+  const start = async (config: ConfigInput = {}, overrides: NodeOverrides = {}) => {
+    const node = await createNode({ ...TCP, http: { enabled: false }, ...config, dataDir: dir.path }, overrides)
     cleanups.push(() => node.stop())
     return node
   }
@@ -36,6 +36,7 @@ async function place(agent: string): Promise<Place> {
   return { did, start }
 }
 
+const listening = (one: RookeryNode): ConfigInput => ({ listen: [...one.host.addresses()] })
 const bootstrapOf = (one: RookeryNode) => one.host.addresses().map((address) => `${address}/p2p/${one.peer}`)
 const connected = async (node: RookeryNode) => {
   while (node.host.peers().length === 0 || node.host.dht.routingTableSize() === 0) await systemClock.sleep(20)
@@ -63,6 +64,39 @@ async function asked(node: RookeryNode): Promise<KeeperRound> {
 }
 
 describe('mail for an agent whose host is off', () => {
+  it('[G-18] [F082] finds its keepers by its mail record, which they put again, when its locator has run out before the sender came by', async () => {
+    const [kate, alice, bob] = [await place('kate'), await place('alice'), await place('bob')]
+    let k = await kate.start({ keeper: { for: [bob.did] } })
+    const joined: ConfigInput = { bootstrap: bootstrapOf(k) }
+    const sameAddress = listening(k)
+    let b = await bob.start({ ...joined, keepers: [kate.did] })
+    await connected(b)
+    const target = b.agents.get('bob')
+    await b.mailRecords.publish(target)
+    expect(await asked(b)).toMatchObject({ met: 1, missed: 0 })
+    await b.stop()
+    await k.stop()
+
+    // two days later: of what bob published himself nothing is left but what his keeper holds
+    const aheadMs = 2 * 86_400_000
+    const later = { ...systemClock, nowMs: () => systemClock.nowMs() + aheadMs }
+    k = await kate.start({ ...sameAddress, keeper: { for: [bob.did] } }, { clock: later })
+    const a = await alice.start({ bootstrap: bootstrapOf(k) }, { clock: later })
+    await connected(a)
+    const { id } = await a.mail.post({ from: a.agents.get('alice'), to: target.eid, message: text('late') })
+    const [kept] = await settled(a, [id], 'kept-by-1')
+    expect(kept?.keepers).toHaveLength(1)
+    expect(await k.mail.held()).toMatchObject([{ messages: 1 }])
+
+    b = await bob.start({ bootstrap: bootstrapOf(k) }, { clock: later })
+    await connected(b)
+    await b.mailRecords.publish(b.agents.get('bob'))
+    await expect.poll(() => b.mailRecords.former(b.agents.get('bob')).length, { timeout: 10_000 }).toBe(1)
+    await asked(b)
+    expect((await b.todos.list({ limit: 10 })).todos.map(({ history }) => history[0]?.messageId)).toEqual(['late'])
+    expect(await k.mail.held()).toMatchObject([{ messages: 0 }])
+  }, 120_000)
+
   it('[G-18] [OD-50] is kept sealed by a keeper that both sides wished for, reaches the agent once and in order, and its sender, who was off meanwhile, hears so', async () => {
     const [kate, alice, bob] = [await place('kate'), await place('alice'), await place('bob')]
     const k = await kate.start({ keeper: { for: [bob.did] } })

@@ -22,6 +22,7 @@ export class MailProcess {
   constructor(order: MailNodeOrder, heard: (report: MailReport) => void) {
     this.#child = fork(NODE_SCRIPT, [JSON.stringify(order)], {
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+      env: { ...process.env, NODE_COMPILE_CACHE: join(order.directory, '..', 'compiled') },
       execArgv: ['--experimental-strip-types', '--no-warnings']
     })
     const up = Promise.withResolvers<string>()

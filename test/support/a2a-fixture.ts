@@ -11,6 +11,8 @@ import { agentCard, rpcUrlOf } from '../../src/a2a/agent-card.ts'
 import { type A2aEdge, type A2aEdgeComponents, type A2aEdgeSettings, createA2aEdge, type RemoteAgents } from '../../src/a2a/edge.ts'
 import { createKeepAsleep, createKeepOpaque } from '../../src/a2a/keep-asleep.ts'
 import { LocalA2a } from '../../src/a2a/local-a2a.ts'
+import type { PushConfigs } from '../../src/a2a/push-configs.ts'
+import { TaskStreams, type TaskStreamsSettings } from '../../src/a2a/task-streams.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import type { QueueBounds } from '../../src/delivery/asleep-queue.ts'
 import { ClockGuard } from '../../src/delivery/clock-guard.ts'
@@ -93,6 +95,9 @@ export interface A2aNodeInit {
   edge?: Partial<A2aEdgeSettings>
   blockingWaitMs?: number
   refusals?: A2aEdgeComponents['refusals']
+  /** `off`: no streaming */
+  streams?: Partial<TaskStreamsSettings> | 'off'
+  push?: PushConfigs
   /** default: `anyone` */
   peers?: PeerAccess
   /** told of grants and their buckets; default: nothing */
@@ -102,12 +107,15 @@ export interface A2aNodeInit {
   attached?: () => boolean
   /** a worker is made for each agent unless `none` */
   workers?: 'none'
+  /** runs at a time of each worker; default 1 */
+  concurrency?: number
 }
 
 /** One node's A2A side over a real LevelDB: what `createNode` wires, without the network. */
 export interface A2aNode {
   edge: A2aEdge
   local: LocalA2a
+  streams: TaskStreams | undefined
   todos: LevelTodos
   queue: LevelAsleepQueue
   drain: Drain
@@ -146,6 +154,7 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
     reachabilityAt(agent.reachability, { nowMs: clock.nowMs(), attached: init.attached?.() ?? true })
   let edge: A2aEdge | undefined
   const skills = new Map<string, Awaited<ReturnType<typeof loadHandler>>['skills']>()
+  const streams = init.streams === 'off' ? undefined : new TaskStreams({ todos, clock }, init.streams)
   const { grants, access, buckets } = await openAccess({
     store,
     clock,
@@ -166,8 +175,11 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
         skills: skills.get(agent.name) ?? [],
         version: '0.1.0',
         rpcUrl: rpcUrlOf(edge?.publicUrl ?? 'http://127.0.0.1', agent.did),
+        streaming: streams !== undefined,
         bounds: keepsMessages(agent.reachability) ? bounds : undefined
       }),
+    ...(streams === undefined ? {} : { streams }),
+    ...(init.push === undefined ? {} : { push: init.push }),
     ...(init.blockingWaitMs !== undefined ? { blockingWaitMs: init.blockingWaitMs } : {})
   })
   const workers = new Map<string, Worker>()
@@ -181,7 +193,8 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
       {
         agent: agent.eidHex,
         handler: module.handler,
-        mayRun: () => reachability(agent).state === 'accepts'
+        mayRun: () => reachability(agent).state === 'accepts',
+        ...(init.concurrency === undefined ? {} : { settings: { concurrency: init.concurrency } })
       }
     )
     worker.start()
@@ -205,6 +218,7 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
   return {
     edge: serving,
     local,
+    streams,
     todos,
     queue,
     drain,
@@ -215,6 +229,7 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
     access,
     buckets,
     async stop() {
+      streams?.stop()
       await serving.close()
       for (const worker of workers.values()) await worker.stop()
       grants.stop()

@@ -41,6 +41,7 @@ describe('agent card', () => {
     expect(read.capabilities).toMatchObject({ streaming: false, pushNotifications: false, extendedAgentCard: true })
     expect(read.supportedInterfaces).toEqual([
       { url: 'http://127.0.0.1:1/agents/x', protocolBinding: 'JSONRPC', protocolVersion: '1.0' },
+      { url: 'http://127.0.0.1:1/agents/x', protocolBinding: 'HTTP+JSON', protocolVersion: '1.0' },
       { url: `rookery:${ANNA.did}`, protocolBinding: PSS_BINDING_URI, protocolVersion: '1.0' }
     ])
   })
@@ -83,11 +84,13 @@ describe('agent card', () => {
       supportedInterfaces: [{ url: 'http://evil.example', protocolBinding: 'JSONRPC', protocolVersion: '1.0' }, 7]
     }
     expect(withRpcUrl(foreign, 'http://mine').supportedInterfaces).toEqual([
-      { url: 'http://mine', protocolBinding: 'JSONRPC', protocolVersion: '1.0' }
+      { url: 'http://mine', protocolBinding: 'JSONRPC', protocolVersion: '1.0' },
+      { url: 'http://mine', protocolBinding: 'HTTP+JSON', protocolVersion: '1.0' }
     ])
-    const [, pss] = card().supportedInterfaces as JsonObject[]
+    const [, , pss] = card().supportedInterfaces as JsonObject[]
     expect(withRpcUrl(card(), 'http://mine').supportedInterfaces).toEqual([
       { url: 'http://mine', protocolBinding: 'JSONRPC', protocolVersion: '1.0' },
+      { url: 'http://mine', protocolBinding: 'HTTP+JSON', protocolVersion: '1.0' },
       pss
     ])
   })

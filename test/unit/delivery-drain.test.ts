@@ -3,6 +3,7 @@ import { concat, utf8 } from '../../protocol/bytes.ts'
 import { decodeCbor, encodeCbor } from '../../protocol/cbor.ts'
 import { reachabilityAt } from '../../protocol/delivery/reachability.ts'
 import type { DrainEvent } from '../../src/delivery/asleep-queue.ts'
+import { DRAIN_BATCH_MAX } from '../../src/delivery/drain.ts'
 import { RookeryError } from '../../src/errors.ts'
 import type { LocalAgent } from '../../src/identity/agent.ts'
 import { bytesCodec } from '../../src/store/store.ts'
@@ -331,12 +332,52 @@ describe('the drain', () => {
     for (const id of ['m-1', 'm-2', 'm-3']) await put(b, id)
     expect(b.drain.drain(bob)).toBe(b.drain.drain(bob))
     await b.drain.drain(bob)
-    for (const id of ['m-4', 'm-5']) await put(b, id)
+    const more = Array.from({ length: DRAIN_BATCH_MAX + 1 }, (_, i) => `m-${i + 4}`)
+    for (const id of more) await put(b, id)
     const stop = new AbortController()
     await expect(b.drain.drain(bob, { signal: stop.signal, onEvent: () => stop.abort(new Error('enough')) })).rejects.toThrow('enough')
     expect((await b.queue.usage(bob.eidHex)).messages).toBe(1)
     await b.drain.drain(bob)
-    expect(ids(b)).toEqual(['m-1', 'm-2', 'm-3', 'm-4', 'm-5'])
+    expect(ids(b)).toEqual(['m-1', 'm-2', 'm-3', ...more])
+  })
+
+  it('[G-15] moves several records with one sync, each whole or not at all and in order, discards among them', async () => {
+    const b = await bench()
+    const order = Array.from({ length: DRAIN_BATCH_MAX }, (_, i) => `m-${i}`)
+    for (const id of order) await put(b, id)
+    const bad = await put(b, 'bad', { lifeMs: 1_000 })
+    expect(bad.length).toBeGreaterThan(0)
+    b.clock.advance(1_000)
+    await b.clockGuard.persist()
+    const all = Promise.withResolvers<void>()
+    b.todos.onIssued = (count) => {
+      if (count === DRAIN_BATCH_MAX) all.resolve()
+    }
+    b.level.gate = all.promise
+    const before = b.store.syncs
+    expect(await b.drain.drain(bob)).toMatchObject({ accepted: DRAIN_BATCH_MAX, discarded: 1 })
+    expect(b.store.syncs - before).toBeLessThanOrEqual(4)
+    expect(ids(b)).toEqual(order)
+    expect(b.replay.size).toBe(DRAIN_BATCH_MAX)
+  })
+
+  it('[OD-43] [G-15] loses nothing and doubles nothing when the disk fails in the middle of many', async () => {
+    for (const at of [1, 2, 3]) {
+      const b = await bench()
+      const order = Array.from({ length: 20 }, (_, i) => `m-${i}`)
+      for (const id of order) await put(b, id)
+      let writes = 0
+      b.level.fault = () => (++writes >= at ? diskFull() : undefined)
+      await expect(b.drain.drain(bob)).rejects.toMatchObject({ kind: 'storage' })
+      b.level.fault = undefined
+      b.clock.advance(60_000)
+      const again = await b.restart()
+      const first = await again.todos.count()
+      expect(first + (await again.queue.usage(bob.eidHex)).messages).toBe(order.length)
+      await again.drain.drain(bob)
+      expect([...b.todos.messages(), ...again.todos.messages()].map(({ messageId }) => messageId)).toEqual(order)
+      expect((await again.queue.usage(bob.eidHex)).messages).toBe(0)
+    }
   })
 
   it('[OD-37] takes along what arrives during the drain', async () => {

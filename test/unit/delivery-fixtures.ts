@@ -24,6 +24,8 @@ const HOUR_MS = 3_600_000
 /** A LevelDB in memory whose batches fail, whole, when told. */
 export class FaultyLevel extends MemoryLevel<string, Uint8Array> {
   fault: (() => Error | undefined) | undefined
+  /** a batch takes as long as this */
+  gate: Promise<unknown> | undefined
   batches = 0
 
   constructor() {
@@ -32,6 +34,7 @@ export class FaultyLevel extends MemoryLevel<string, Uint8Array> {
 
   async _batch(operations: AbstractBatchOperation<this, string, Uint8Array>[], options: object): Promise<void> {
     this.batches++
+    await this.gate
     const error = this.fault?.()
     if (error !== undefined) throw error
     // biome-ignore lint/suspicious/noExplicitAny: the private hook of abstract-level is not in its types
@@ -97,6 +100,9 @@ export function seal(from: LocalAgent, to: LocalAgent, nowMs: number, options: S
 /** Creates Todos in one commit with what goes alongside, and finds them again by caller and messageId. */
 export class FakeTodos {
   readonly created: TodoCreate[] = []
+  /** called with how many have their place in the store */
+  onIssued: (count: number) => void = () => {}
+  issued = 0
   refusal: (() => RookeryError | undefined) | undefined
   readonly #store: Store
 
@@ -116,7 +122,9 @@ export class FakeTodos {
     }
     const todo = { id: key, agent: input.agent, caller: input.caller.id, state: 'pending' } as Todo
     if (held !== undefined) return { todo, created: false }
-    await this.#store.commit([table.put(key, content), ...(input.alongside ?? [])])
+    const written = this.#store.commit([table.put(key, content), ...(input.alongside ?? [])])
+    this.onIssued(++this.issued)
+    await written
     this.created.push(input)
     return { todo, created: true }
   }

@@ -1,8 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { fromUtf8, utf8 } from '../../protocol/bytes.ts'
+import { concat, fromUtf8, utf8 } from '../../protocol/bytes.ts'
+import { encodeCbor } from '../../protocol/cbor.ts'
 import { signConfirmation, verifyConfirmation } from '../../protocol/delivery/confirmation.ts'
 import { decodeObject, openObject } from '../../protocol/delivery/object.ts'
+import { context } from '../../protocol/identity/contexts.ts'
 import { type EidHex, eidHex } from '../../protocol/identity/eid.ts'
+import { MAIL_TTL_SEC, type Mail, type MailRecord, mailType } from '../../protocol/records/mail.ts'
 import { serveKeeper } from '../../src/delivery/keeper-service.ts'
 import { KEEPER_LEASE_MS, KeeperStore } from '../../src/delivery/keeper-store.ts'
 import { type KeeperHandler, mailboxChannelOf } from '../../src/delivery/mailbox-channel.ts'
@@ -22,10 +25,11 @@ const asIs = (hex: EidHex) => hex
 async function keeperNode(wanted: Set<EidHex>, bounds = wide) {
   const b = await bench()
   const kate = localAgent('kate')
+  const put: MailRecord[] = []
   const open = () =>
     KeeperStore.open(
       { store: b.store, crypto, clockGuard: b.clockGuard, logger: silentLogger },
-      { bounds, homeOf: asIs, mayKeepFor: (hex) => wanted.has(hex) }
+      { bounds, homeOf: asIs, mayKeepFor: (hex) => wanted.has(hex), onMail: (_home, record) => put.push(record) }
     )
   const state = { keeper: await open() }
   /** A session of `peer` with the keeper; its end on the peer's side. */
@@ -41,7 +45,7 @@ async function keeperNode(wanted: Set<EidHex>, bounds = wide) {
   const restart = async () => {
     state.keeper = await open()
   }
-  return { ...b, kate, state, meet, channel, restart }
+  return { ...b, kate, state, put, meet, channel, restart }
 }
 
 async function engaged(bounds = wide) {
@@ -210,12 +214,102 @@ describe('a keeper', () => {
   })
 })
 
+const mailOf = (agent: LocalAgent, nowMs: number, change: Partial<Mail> = {}, signer = agent) => {
+  const ts = Math.floor(nowMs / 1_000)
+  const mail: Mail = { eid: agent.eid, mbox: agent.mailboxKey, keepers: [], gen: nowMs, ts, exp: ts + MAIL_TTL_SEC, ...change }
+  const payload = encodeCbor({ v: 1, ...mailType.toCbor(mail), ts: mail.ts, exp: mail.exp, ...(mail.gone === true ? { gone: true } : {}) })
+  return encodeCbor(['mail', payload, signer.signer.sign(concat([context('record/mail'), payload]))])
+}
+
+describe('a word that comes after another', () => {
+  it('[F088] takes handled in place of delivered for the same bytes alone, and never the other way', async () => {
+    const t = await engaged()
+    const [object, other, held] = [await t.object('m-1'), await t.object('m-2'), await t.object('m-3')]
+    for (const one of [object, other, held]) await t.deposit(one)
+    const word = (bytes: Uint8Array, state: 'delivered' | 'handled' | 'refused', objectHash = crypto.sha256(bytes)) => {
+      const { id, issuer, audience } = decodeObject(bytes)
+      const reason = state === 'refused' ? { reason: 'OBJECT_PURPOSE' } : {}
+      return signConfirmation(t.bob.signer, { objectHash, id, issuer, audience, state, ...reason, atMs: t.clock.nowMs() })
+    }
+    const release = (...confirmations: Uint8Array[]) => t.channel(t.bob).ask({ type: 'release', confirmations })
+    const told = async (bytes: Uint8Array) => {
+      const answer = await t.channel(t.alice).ask({ type: 'ask', audience: t.bob.eid, ids: [decodeObject(bytes).id] })
+      return answer.type === 'told' ? answer.confirmations : []
+    }
+    const [delivered, handled] = [word(object, 'delivered'), word(object, 'handled')]
+    expect(await release(delivered)).toMatchObject({ count: 1 })
+    expect(await release(word(object, 'handled', new Uint8Array(32)))).toMatchObject({ count: 0 })
+    expect(await told(object)).toEqual([delivered])
+    expect(await release(handled)).toMatchObject({ count: 0 })
+    expect(await told(object)).toEqual([handled])
+    await release(delivered)
+    await t.restart()
+    expect(await told(object)).toEqual([handled])
+    const never = word(other, 'refused')
+    await release(never)
+    await release(word(other, 'handled'))
+    expect(await told(other)).toEqual([never])
+    expect(await release(word(held, 'handled'))).toMatchObject({ count: 1 })
+    expect(await t.fetched(t.bob)).toMatchObject({ objects: [] })
+  })
+})
+
+describe('the mail record that an audience hands to its keeper', () => {
+  it('[G-18] is on disk before it is put, put again after a restart, and the newest stays', async () => {
+    const t = await engaged()
+    const nowMs = t.clock.nowMs()
+    const keep = (mail: Uint8Array) => t.channel(t.bob).ask({ type: 'keep', bounds: wide, mail })
+    const [first, older, newer] = [mailOf(t.bob, nowMs), mailOf(t.bob, nowMs, { gen: nowMs - 1 }), mailOf(t.bob, nowMs, { gen: nowMs + 1 })]
+    expect(await keep(first)).toMatchObject({ type: 'kept' })
+    expect(await keep(first)).toMatchObject({ type: 'kept' })
+    expect(await keep(older)).toMatchObject({ type: 'kept' })
+    expect(t.put.map(({ bytes }) => bytes)).toEqual([first])
+    expect(await keep(newer)).toMatchObject({ type: 'kept' })
+    expect(await t.channel(t.bob).ask({ type: 'keep', bounds: wide })).toMatchObject({ type: 'kept' })
+    await t.restart()
+    expect(t.state.keeper.mailRecords()).toMatchObject([[t.bob.eidHex, { bytes: newer }]])
+  })
+
+  it('[OD-22] is not put when the disk refuses it', async () => {
+    const t = await engaged()
+    t.level.fault = diskFull
+    const mail = mailOf(t.bob, t.clock.nowMs())
+    expect(await t.channel(t.bob).ask({ type: 'keep', bounds: wide, mail })).toMatchObject({ type: 'refusal', code: 'store-failed' })
+    expect(t.put).toEqual([])
+    expect(t.state.keeper.mailRecords()).toEqual([])
+  })
+
+  it('[D-26] [F035] is refused when it is of another agent, forged, ended, dated ahead, a tombstone or no record at all', async () => {
+    const t = await engaged()
+    const nowMs = t.clock.nowMs()
+    const ts = Math.floor(nowMs / 1_000)
+    const bad = {
+      RECORD_KEY_MISMATCH: mailOf(t.alice, nowMs),
+      SIGNATURE_INVALID: mailOf(t.bob, nowMs, {}, t.alice),
+      RECORD_EXPIRED: mailOf(t.bob, nowMs, { ts: ts - 100, exp: ts }),
+      RECORD_FUTURE: mailOf(t.bob, nowMs, { ts: ts + 121, exp: ts + 122 }),
+      RECORD_SEQUENCE: mailOf(t.bob, nowMs, { gen: nowMs + 120_000 }),
+      FIELD_INVALID: mailOf(t.bob, nowMs, { gone: true }),
+      CBOR_INVALID: Uint8Array.of(0xff)
+    }
+    for (const [reason, mail] of Object.entries(bad)) {
+      expect(await t.channel(t.bob).ask({ type: 'keep', bounds: wide, mail })).toMatchObject({ type: 'refusal', code: 'invalid', reason })
+    }
+    expect(t.put).toEqual([])
+    const eve = localAgent('eve')
+    for (const mail of [mailOf(eve, nowMs), mailOf(t.bob, nowMs)])
+      expect(await t.channel(eve).ask({ type: 'keep', bounds: wide, mail })).toMatchObject({ code: 'not-keeping' })
+  })
+})
+
 describe('an audience that comes back', () => {
   /** Bob's node, with keepers that he can meet. */
   async function returned(
     keepers: { kate: LocalAgent; session: (bob: LocalAgent) => ReturnType<typeof sessionPair>['left']['session'] }[],
-    bob: LocalAgent
+    bob: LocalAgent,
+    { isFormer = false, mail }: { isFormer?: boolean; mail?: Uint8Array } = {}
   ) {
+    const tasks = { ended: false }
     const home = await bench({ isAudience: (agent, eid) => eidHex(eid) === agent.eidHex, approvalFor: () => 'none' })
     const own = new OwnKeepers({
       queue: home.queue,
@@ -226,7 +320,9 @@ describe('an audience that comes back', () => {
       random: seededRandom(1),
       logger: silentLogger,
       agents: () => [bob],
-      keepersOf: () => keepers.map(({ kate }) => kate.eid),
+      keepersOf: () => (isFormer ? [] : keepers.map(({ kate }) => kate.eid)),
+      formerOf: () => (isFormer ? keepers.map(({ kate }) => kate.eid) : []),
+      mailOf: () => mail,
       bounds: () => wide,
       open: async (agent, keeper) => {
         const found = keepers.find(({ kate }) => kate.eidHex === eidHex(keeper))
@@ -235,10 +331,12 @@ describe('an audience that comes back', () => {
       },
       drain: (agent) => home.drain.drain(agent),
       rootOf: asIs,
+      taskEnded: async () => tasks.ended,
+      slotOf: (_agent, issuer) => `eid:${issuer}`,
       isOwn: (agent, eid) => eidHex(eid) === agent.eidHex
     })
     const messages = () => home.todos.messages().map((message: JsonObject) => message.messageId)
-    return { ...home, own, messages }
+    return { ...home, own, messages, tasks }
   }
   const of = (k: { kate: LocalAgent; meet: (peer: LocalAgent) => ReturnType<typeof sessionPair>['left']['session'] }) => ({
     kate: k.kate,
@@ -269,6 +367,50 @@ describe('an audience that comes back', () => {
     for (const place of [first, second]) expect((await place.state.keeper.usage())[0]?.messages).toBe(0)
     expect(await t.own.round(bob)).toMatchObject({ fetched: 0, confirmed: 0 })
     expect(t.messages()).toHaveLength(4)
+  })
+
+  it('[F088] tells its keeper when the task has ended, so that a sender who never meets the audience learns that it was handled', async () => {
+    const k = await engaged()
+    const object = await k.object('m-1')
+    await k.deposit(object)
+    const t = await returned([of(k)], k.bob)
+    const told = async () => {
+      const answer = await k.channel(k.alice).ask({ type: 'ask', audience: k.bob.eid, ids: [decodeObject(object).id] })
+      if (answer.type !== 'told') throw new Error('not told')
+      const sent = { object: decodeObject(object), bytes: object }
+      return answer.confirmations.map((bytes) => verifyConfirmation(crypto, bytes, { isAudience: () => true, sent }).state)
+    }
+    expect(await t.own.round(k.bob)).toMatchObject({ confirmed: 1 })
+    expect(await told()).toEqual(['delivered'])
+    await t.own.round(k.bob)
+    expect(await told()).toEqual(['delivered'])
+    t.tasks.ended = true
+    expect(await t.own.round(k.bob)).toMatchObject({ fetched: 0, confirmed: 0 })
+    await k.restart()
+    expect(await told()).toEqual(['handled'])
+  })
+
+  it('[F088] says at once that a message was handled whose task has ended by then', async () => {
+    const k = await engaged()
+    const object = await k.object('m-1')
+    await k.deposit(object)
+    const t = await returned([of(k)], k.bob)
+    t.tasks.ended = true
+    await t.own.round(k.bob)
+    const answer = await k.channel(k.alice).ask({ type: 'ask', audience: k.bob.eid, ids: [decodeObject(object).id] })
+    expect(answer.type === 'told' && answer.confirmations).toHaveLength(1)
+  })
+
+  it('[G-18] asks a keeper that it let go of for what waits there, and engages it no longer', async () => {
+    const k = await engaged()
+    await k.deposit(await k.object('m-1'))
+    const t = await returned([of(k)], k.bob, { isFormer: true, mail: mailOf(k.bob, k.clock.nowMs()) })
+    k.clock.advance(KEEPER_LEASE_MS - 1)
+    expect(await t.own.round(k.bob)).toMatchObject({ met: 1, missed: 0 })
+    expect(k.state.keeper.keepsFor(k.bob.eidHex)).toBe(true)
+    k.clock.advance(1)
+    expect(k.state.keeper.keepsFor(k.bob.eidHex)).toBe(false)
+    expect(k.put).toEqual([])
   })
 
   it('[OD-36] confirms what a keeper hands out again, and nothing has its effect twice', async () => {

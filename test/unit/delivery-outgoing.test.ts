@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { utf8 } from '../../protocol/bytes.ts'
+import { toHex, utf8 } from '../../protocol/bytes.ts'
 import { decodeObject, OBJECT_LIFE_MAX_MS, objectIdOf } from '../../protocol/delivery/object.ts'
+import { eidHex } from '../../protocol/identity/eid.ts'
 import { type OutgoingInit, OutgoingObjects } from '../../src/delivery/outgoing.ts'
 import { ManualClock } from '../../src/platform/clock.ts'
 import { seededRandom } from '../../src/platform/random.ts'
@@ -28,6 +29,29 @@ async function open(init: OutgoingInit = {}, clock = new ManualClock(), level = 
 }
 
 describe('outgoing objects', () => {
+  it('[G-12] tells the queue what an object says of itself only where it was sealed just now: a kept one is read and verified', async () => {
+    const o = await open()
+    const told: unknown[] = []
+    const input = {
+      from: alice,
+      audience: bob.eid,
+      mailboxKey: bob.mailboxKey,
+      messageId: 'm-1',
+      purpose: 'a2a:message',
+      plaintext: utf8('hello')
+    }
+    for (let i = 0; i < 2; i++) {
+      await o.outgoing.sealInto(input, async ({ object }, ops, facts) => {
+        const { issuer, id, expiresAtMs } = decodeObject(object)
+        told.push(facts)
+        if (facts !== undefined) expect(facts).toEqual({ issuer: eidHex(issuer), objectId: toHex(id), expiresAtMs })
+        await o.store.commit(ops)
+        return { value: undefined, kept: true }
+      })
+    }
+    expect(told.map((facts) => facts !== undefined)).toEqual([true, false])
+  })
+
   it('[OD-42] [G-02] resends the bytes of the first time, in the same life, at the same time, and after a restart', async () => {
     const o = await open()
     const [first, second] = await Promise.all([o.seal('m-1'), o.seal('m-1')])

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { STRANGERS_SLOT } from '../../src/grants/access.ts'
 import { GRANTS_ENDED_MAX, type Grants } from '../../src/grants/grants.ts'
 import { GRANT_VERBS, type GrantVerb, ownerPrincipal } from '../../src/grants/principal.ts'
 import { ManualClock } from '../../src/platform/clock.ts'
@@ -217,6 +218,19 @@ describe('who asks', () => {
     expect(principal).toMatchObject({ kind: 'grant', id: `eid:${before.eidHex}`, grant: { id: grant.id } })
     access.authorize(principal, { agent: AGENT, verb: 'send' })
     expect(access.ofPeer(AGENT, agentOf(3).eidHex).kind).toBe('peer')
+  })
+
+  it('[G-13] [G-73] counts in a queue by its grant, over a rotation too, and with all other strangers without one', async () => {
+    const { grants, access, successions } = await opened({ peers: 'anyone' })
+    const [before, after] = [agentOf(1), agentOf(2)]
+    const { grant } = await shown(grants, { peer: before.eidHex })
+    await successions.note({ old: before.eid, new: after.eid })
+    expect(access.slotOf(AGENT, before.eidHex)).toBe(`eid:${before.eidHex}`)
+    expect(access.slotOf(AGENT, after.eidHex)).toBe(`eid:${before.eidHex}`)
+    expect(access.slotOf(AGENT, PEER)).toBe(STRANGERS_SLOT)
+    expect(access.slotOf(AGENT, eidOf(0xb2))).toBe(STRANGERS_SLOT)
+    await grants.revoke(grant.id)
+    expect(access.slotOf(AGENT, after.eidHex)).toBe(STRANGERS_SLOT)
   })
 
   it('[TD-03] may do everything with the token of an agent of this node', async () => {

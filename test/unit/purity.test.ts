@@ -5,8 +5,7 @@ import { describe, expect, it } from 'vitest'
 const root = fileURLToPath(new URL('../../protocol/', import.meta.url))
 const files = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))
 
-const PACKAGES =
-  /^(uint8arrays|multiformats|cborg|@ipld\/dag-cbor|@noble\/(ed25519|curves|hashes|ciphers)|@hpke\/(core|common|dhkem-x25519))(\/|$)/
+const PACKAGES = /^(uint8arrays|multiformats|@noble\/(ed25519|curves|hashes|ciphers)|@hpke\/(core|common|dhkem-x25519))(\/|$)/
 /** A field may be called 'from' or 'import': what stands in quotes itself leads in no specifier, and a specifier holds no space. */
 const IMPORT = /(?:(?<!['"`])\bfrom\s*|(?<!['"`])\bimport\s*\(?\s*)['"]([^'"\s]+)['"]/g
 const CALLS: [string, RegExp][] = [

@@ -7,6 +7,7 @@ import { ANNOUNCE_TTL_SEC, type Announce } from '../../protocol/records/announce
 import { GP_TTL_SEC, type Gp } from '../../protocol/records/gp.ts'
 import { JOIN_TTL_SEC, type Join } from '../../protocol/records/join.ts'
 import { LOCATOR_TTL_SEC, type Locator } from '../../protocol/records/locator.ts'
+import { MAIL_TTL_SEC, type Mail } from '../../protocol/records/mail.ts'
 import { PRUNE_TTL_SEC, type Prune } from '../../protocol/records/prune.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 
@@ -100,4 +101,12 @@ export const arbPrune: fc.Arbitrary<Prune> = fc
 /** Valid global points of alice. */
 export const arbGp: fc.Arbitrary<Gp> = fc
   .tuple(fc.record({ tag: arbTag, access: arbLabel, gen: arbNumber }), arbTimes(GP_TTL_SEC))
+  .map(([fields, times]) => ({ eid: alice.publicKey, ...fields, ...times }))
+
+/** Valid mail records of alice. */
+export const arbMail: fc.Arbitrary<Mail> = fc
+  .tuple(
+    fc.record({ mbox: fc.uint8Array({ minLength: 32, maxLength: 32 }), keepers: fc.array(arbKey, { maxLength: 4 }), gen: arbNumber }),
+    arbTimes(MAIL_TTL_SEC)
+  )
   .map(([fields, times]) => ({ eid: alice.publicKey, ...fields, ...times }))

@@ -136,6 +136,25 @@ describe('a lying registrar blocks no honest search', () => {
   })
 })
 
+describe('registrars that hold the ten nearest places of a key', () => {
+  it('hide nothing from a reader, who draws the ten that it asks from all twenty', async () => {
+    await start(21)
+    const nearest = at(20).host.dht.nearestKnown(members.key, 10)
+    for (const node of nodes.filter(({ host }) => nearest.includes(host.peer))) {
+      await answering(node, ({ verb }) =>
+        verb === 'put' ? encodePutResponse({ status: 'ok' }) : encodeListResponse({ status: 'ok', records: [] })
+      )
+    }
+    await at(19).registry.put({ ...members, record: join('bob') })
+    for (let look = 0; look < 5; look++) {
+      const listed = await at(20).registry.list(members)
+      expect(listed.asked).toHaveLength(10)
+      expect(ids(listed)).toEqual([fakeAgent('bob').eidHex])
+      clock.advance(11_000) // the registrars of a key are drawn anew every ten seconds
+    }
+  })
+})
+
 describe('the report of registrars', () => {
   /** Took the record with `ok` and shows nothing. */
   const hide = (node: FakeNode, put: PutResponse = { status: 'ok' }) =>
@@ -181,6 +200,21 @@ describe('the report of registrars', () => {
     clock.advance(3_600_000)
     await at(2).registry.list(members)
     expect(at(2).registry.faulty()).toEqual([])
+  })
+
+  it('is kept over a restart, and forgiven after a day there too', async () => {
+    await start(4)
+    await hide(at(0))
+    await at(3).registry.put({ ...members, record: join('bob') })
+    clock.advance(61_000)
+    await at(3).registry.list(members)
+    const told = at(3).registry.faulty()
+    expect(told).toMatchObject([{ peer: at(0).host.peer, hidden: 1 }])
+    await at(3).restart()
+    expect(at(3).registry.faulty()).toEqual(told)
+    clock.advance(24 * 3_600_000 + 1)
+    await at(3).restart()
+    expect(at(3).registry.faulty()).toEqual([])
   })
 
   it('asks who is named last, hears it all the same, and forgives after a day', async () => {

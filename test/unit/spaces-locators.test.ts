@@ -5,7 +5,7 @@ import { decodeRecord } from '../../protocol/records/envelope.ts'
 import { locatorType } from '../../protocol/records/locator.ts'
 import { ManualClock } from '../../src/platform/clock.ts'
 import { silentLogger } from '../../src/platform/logger.ts'
-import { LocatorCache } from '../../src/spaces/locator-cache.ts'
+import { SeenRecords } from '../../src/spaces/seen-records.ts'
 import { bytesCodec } from '../../src/store/store.ts'
 import { locatorOf, locatorPair } from './fakes/contradictions.ts'
 import { fakeAgent } from './fakes/fake-agent.ts'
@@ -107,7 +107,7 @@ describe('locators', () => {
 
   it('remembers so many agents and no more, the one asked for longest ago goes first, on disk too', async () => {
     const { store } = b
-    const cache = await LocatorCache.open(store, silentLogger, 3)
+    const cache = await SeenRecords.locators(store, silentLogger, 3)
     const locators = ['a', 'b', 'c', 'd'].map((name) => locatorOf(fakeAgent(name), clock.nowMs()))
     for (const [i, record] of locators.entries()) {
       expect(await cache.offer(record, clock.nowMs() + i)).toBe('newer')
@@ -115,7 +115,7 @@ describe('locators', () => {
     }
     expect(cache.size).toBe(3)
     expect(cache.get(fakeAgent('b').eid)).toBeUndefined()
-    const again = await LocatorCache.open(store, silentLogger, 2)
+    const again = await SeenRecords.locators(store, silentLogger, 2)
     expect(again.size).toBe(2)
     const rows = store.table('seen-locators', bytesCodec)
     let count = 0
@@ -124,11 +124,11 @@ describe('locators', () => {
   })
 
   it('knows after a restart who signed two locators of one generation', async () => {
-    const cache = await LocatorCache.open(b.store, silentLogger)
+    const cache = await SeenRecords.locators(b.store, silentLogger)
     const { a: one, b: two } = locatorPair(alice, clock.nowMs())
     await cache.offer(decodeRecord(locatorType, one), clock.nowMs())
     expect(await cache.offer(decodeRecord(locatorType, two), clock.nowMs())).toBe('equivocation')
-    const again = await LocatorCache.open(b.store, silentLogger)
+    const again = await SeenRecords.locators(b.store, silentLogger)
     expect(again.get(alice.eid)).toMatchObject({ equivocated: true })
     expect(again.get(alice.eid)?.record.bytes).toEqual(one)
   })

@@ -1,6 +1,10 @@
+import { resolve } from 'node:path'
 import { Option } from 'commander'
 import { REACHABILITY_MODES, type ReachabilityMode } from '../../../protocol/delivery/modes.ts'
+import { exportAgent, importAgent } from '../../backup/agent-export.ts'
 import type { RegisterCommand } from '../context.ts'
+import { readPassphrase } from '../passphrase.ts'
+import { passphraseFor } from './backup.ts'
 import { handlerOf } from './init.ts'
 
 export const registerAgent: RegisterCommand = (program, run) => {
@@ -71,6 +75,38 @@ Example:
             agents.map((one) => [one.name + (one.isDefault ? ' *' : ''), one.mode, one.handler, String(one.queue.messages), one.did])
           )
         })
+      })
+    )
+
+  agent
+    .command('export <name> <file>')
+    .description('write an agent, its keys included, into a file sealed with a passphrase, to move it to another node')
+    .option('--passphrase-file <file>', 'read the passphrase from there (default: ROOKERY_PASSPHRASE, else it is asked for)')
+    .option('--no-passphrase', 'leave the file open: whoever reads it has the keys')
+    .addHelpText('after', '\nExample:\n  rookery agent export weather weather.agent')
+    .action((name: string, file: string, options: { passphraseFile?: string; passphrase: boolean }, command) =>
+      run(command, async (invocation) => {
+        const { out, dataDir } = invocation
+        const passphrase = await passphraseFor(invocation, options)
+        const done = await exportAgent({ dataDir, name, file: resolve(file), passphrase, nowMs: Date.now() })
+        out.result(done, () => {
+          out.line(`${out.paint.green('written')}  ${done.file}: ${done.name}, ${done.did}`)
+          out.line('an agent lives at one node: two that act under one identity contradict each other')
+        })
+      })
+    )
+  agent
+    .command('import <file>')
+    .description('add an agent that another node exported; this node must not run meanwhile')
+    .option('--as <name>', 'another name for it here')
+    .option('--passphrase-file <file>', 'read the passphrase from there')
+    .addHelpText('after', '\nExample:\n  rookery agent import weather.agent --as forecasts')
+    .action((file: string, options: { as?: string; passphraseFile?: string }, command) =>
+      run(command, async (invocation) => {
+        const { out, dataDir } = invocation
+        const passphrase = () => readPassphrase(invocation, { file: options.passphraseFile, use: 'open' })
+        const agent = await importAgent({ dataDir, file: resolve(file), as: options.as, passphrase })
+        out.result(agent, () => out.line(`added ${out.paint.bold(agent.name)}  ${agent.did}\nnext  rookery start`))
       })
     )
 }

@@ -28,7 +28,7 @@ export const registerDiscover: RegisterCommand = (program, run) => {
     .option('--min-reputation <0-100>', 'as the nodes on the way know it', integer(0, 100))
     .addOption(new Option('--want <what>', 'public records, contact with the agents themselves, or both').choices(WANTS))
     .option('--fan-out <count>', 'how widely to ask, 6 by default', integer(1, 16))
-    .option('--shards <count>', 'parts of the space, where it has more than one: one of them is asked', integer(1, 256))
+    .option('--shards <count>', 'parts of the space, where you know it: registrars are not asked for it first', integer(1, 256))
     .addHelpText(
       'after',
       `
@@ -68,6 +68,7 @@ async function search(invocation: Invocation, params: ControlParams<'discover'>)
     bar.done()
     if (event.kind === 'found') return show(event.found)
     if (event.kind === 'harder') return out.note(`a node on the way asks for ${event.difficulty} bits: searching again with a new key`)
+    if (event.kind === 'parts') return out.note(`the space has ${event.shards} parts: asking one of them, with a new key`)
     if (event.path === 'small')
       out.note('the network is too small for a stem: the first hop may be a registrar of this space, which sees your PeerId')
     if (event.path === 'direct') out.note('no peer can carry the request: registrars of this space see your PeerId')

@@ -63,11 +63,12 @@ Example:
   program
     .command('resolve <did>')
     .description("look up an agent's locator: where it is, when it is reachable")
-    .addHelpText('after', '\nExample:\n  rookery resolve did:key:z6Mk…')
-    .action((did: string, _options, command) =>
+    .option('--fresh', 'ask the network, also where this node remembers an answer')
+    .addHelpText('after', '\nExample:\n  rookery resolve did:key:z6Mk… --fresh')
+    .action((did: string, { fresh }: { fresh?: true }, command) =>
       run(command, async (invocation) => {
         const { out } = invocation
-        const locator = await invocation.call('resolve', { did })
+        const locator = await invocation.call('resolve', { did, ...(fresh === undefined ? {} : { fresh }) })
         out.result(locator, () => {
           out.line(
             `${out.paint.bold(locator.did)}\nmode  ${locator.mode}${availability(locator, Date.now())}\npeer  ${locator.address.peer}`

@@ -39,7 +39,7 @@ export const registerSend: RegisterCommand = (program, run) => {
     .option('--message-id <id>', 'repeat with the same id after a lost answer: nothing runs twice')
     .option('--wait <duration>', 'how long to wait for the task to end; 0s returns once it is accepted', durationMs)
     .option('--outbox', 'hand it over: kept on this disk and tried until it is delivered or ends; see `rookery outbox`')
-    .option('--ttl <duration>', 'with --outbox: how long; default: the longest', durationMs)
+    .option('--ttl <duration>', 'how long it may wait, on this disk or another, before it ends; default: the longest', durationMs)
     .addHelpText('after', '\nExample:\n  rookery send did:key:z6Mk… --text "what does power cost tonight?" --wait 30s')
     .action((to: string, options: SendOptions, command) =>
       run(command, async (invocation) => {
@@ -90,7 +90,8 @@ async function readPart(path: string): Promise<{ name: string; mediaType: string
       kind: 'usage',
       field: '--file',
       value: path,
-      cause
+      cause,
+      remedy: 'give the path of a file that may be read'
     })
   }
 }

@@ -13,13 +13,15 @@ export const registerSpace: RegisterCommand = (program, run) => {
     .description('join a space; others then find the agent there')
     .option('--agent <agent>', 'the member, a local agent')
     .option('--tags <tags>', 'what the agent offers there, comma-separated', list)
+    .option('--unlisted', 'in no listing: only anonymous searches reach the agent, and it decides whether to answer')
     .addHelpText('after', '\nExample:\n  rookery space join org.agentnet/marketplace.energy@1 --tags seller,solar')
-    .action((name: string, options: { agent?: string; tags?: string[] }, command) =>
+    .action((name: string, { unlisted, ...options }: { agent?: string; tags?: string[]; unlisted?: true }, command) =>
       run(command, async (invocation) => {
-        const view = await invocation.call('space.join', { name, ...options })
+        const listing = unlisted === true ? { listing: 'unlisted' as const } : {}
+        const view = await invocation.call('space.join', { name, ...options, ...listing })
         invocation.out.result(view, () =>
           invocation.out.line(
-            `joined ${invocation.out.paint.bold(view.space)} at ${view.stored} of ${counted(view.registrars, 'registrar')}; refreshed while the node runs`
+            `joined ${invocation.out.paint.bold(view.space)}${unlisted === true ? ', unlisted,' : ''} at ${view.stored} of ${counted(view.registrars, 'registrar')}; refreshed while the node runs`
           )
         )
       })
@@ -48,7 +50,7 @@ export const registerSpace: RegisterCommand = (program, run) => {
             ['SPACE', 'ROLE', 'AGENT', 'REFRESHED', 'EXPIRES IN'],
             spaces.map((one) => [
               one.name,
-              one.role,
+              one.listing === 'unlisted' ? `${one.role}, unlisted` : one.role,
               one.agent,
               `${age(Date.now() - one.refreshedAtMs)} ago`,
               age(one.expiresAtMs - Date.now())

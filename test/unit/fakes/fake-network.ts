@@ -10,7 +10,7 @@ type Handler = (stream: ByteStream) => Promise<void>
 
 /** One direction of a stream: bytes in, exact reads out. */
 class Pipe {
-  #chunks: Uint8Array[] = []
+  readonly #chunks: Uint8Array[] = []
   #held = 0
   #ended = false
   #error: Error | undefined
@@ -43,15 +43,17 @@ class Pipe {
         signal?.addEventListener('abort', () => resolve(), { once: true })
       })
     }
-    const all = new Uint8Array(this.#held)
-    let at = 0
-    for (const chunk of this.#chunks) {
-      all.set(chunk, at)
-      at += chunk.length
+    const out = new Uint8Array(length)
+    for (let at = 0; at < length; ) {
+      const chunk = this.#chunks[0] as Uint8Array
+      const taken = chunk.subarray(0, length - at)
+      out.set(taken, at)
+      at += taken.length
+      if (taken.length === chunk.length) this.#chunks.shift()
+      else this.#chunks[0] = chunk.subarray(taken.length)
     }
-    this.#chunks = [all.slice(length)]
     this.#held -= length
-    return all.slice(0, length)
+    return out
   }
 }
 
