@@ -40,7 +40,7 @@ const codeOf = (run: () => unknown) => {
 describe('messages between an audience, an issuer and a keeper', () => {
   const messages: KeeperMessage[] = [
     { type: 'keep', bounds },
-    { type: 'keep', bounds, mail: utf8('a mail record') },
+    { type: 'keep', bounds, mail: utf8('a mail record'), rotations: [utf8('a certificate'), utf8('another')] },
     { type: 'kept', bounds, untilMs: 9 },
     { type: 'fetch', after: 0 },
     { type: 'page', objects: [utf8('a'), utf8('bc')], next: 12, more: true },

@@ -24,6 +24,9 @@ import { restRoutes } from './rest-door.ts'
 import type { ServiceParameters } from './service-parameters.ts'
 import type { TaskStream } from './task-stream.ts'
 
+/** Told which extensions the agent's answer says are active, where it says so. */
+export type Activated = (extensions: readonly string[]) => void
+
 /** Agents of other nodes, reached through sessions. */
 export interface RemoteAgents {
   /** @throws A2aError, DeliveryRefused; or the signal's reason */
@@ -31,7 +34,7 @@ export interface RemoteAgents {
     from: LocalAgent,
     to: Eid,
     request: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
-    options: { signal: AbortSignal }
+    options: { signal: AbortSignal; activated?: Activated | undefined }
   ): Promise<Json>
   /**
    * The stream of a task there. It outlives sessions: where one is lost it goes on over the next, without gap or repeat.
@@ -41,7 +44,7 @@ export interface RemoteAgents {
     from: LocalAgent,
     to: Eid,
     request: { method: StreamMethod; params: JsonObject; parameters: ServiceParameters },
-    options: { signal: AbortSignal; lastEventId?: string | undefined }
+    options: { signal: AbortSignal; lastEventId?: string | undefined; activated?: Activated | undefined }
   ): Promise<TaskStream>
   /**
    * @param options.asker - what one who showed no token makes this node look up and dial is bounded

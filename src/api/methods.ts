@@ -12,6 +12,7 @@ import type { QueueExport, QueueRecordView } from '../delivery/queue-files.ts'
 import type { DiscoveryPath, FoundAnonymously } from '../discovery/discover.ts'
 import type { NetworkFinding } from '../doctor/diagnose-network.ts'
 import type { NetworkFacts } from '../doctor/network-facts.ts'
+import type { ExecutionStanding } from '../ecc/required-execution.ts'
 import { RookeryError } from '../errors.ts'
 import type { StandingView } from '../evidence/evidence.ts'
 import type { LocalPointView } from '../local/local-points.ts'
@@ -260,6 +261,8 @@ export const CONTROL_PARAMS = {
     waitMs: z.int().min(0).max(CONTROL_BOUNDS.waitMsMax).optional(),
     /** `mailbox`: straight into the asleep queue of an agent that sleeps, as a governed object, without asking it to handle the message */
     via: z.enum(['live', 'mailbox', 'outbox']).optional(),
+    /** execution requirements (docs/edge-cloud-contract.md); without `version`, which is 1.0 */
+    require: z.record(z.string(), z.json()).optional(),
     /** wherever it waits, it ends after so long; with `outbox` it is no longer tried either; default: the longest */
     ttlMs: z.int().min(1_000).optional()
   }),
@@ -406,6 +409,8 @@ export interface SendResult {
   task?: JsonObject
   /** A2A Message */
   message?: JsonObject
+  /** what became of the execution requirements */
+  execution?: ExecutionStanding
   asleep?: { status: 503 | 507 | 429; queued: boolean; retryAfterSec?: number; kind?: 'messages' | 'bytes' | 'peer'; message?: string }
   elapsedMs: number
 }

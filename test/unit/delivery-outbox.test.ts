@@ -133,7 +133,7 @@ async function running() {
 }
 
 describe('delivery of what the outbox holds', () => {
-  it('[OD-34] lets nothing overtake what is neither delivered nor kept', async () => {
+  it('lets nothing overtake what is neither delivered nor kept', async () => {
     const t = await running()
     for (const id of ['1', '2', '3']) await t.add(id)
     await t.round()
