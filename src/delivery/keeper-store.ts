@@ -78,7 +78,14 @@ export class KeeperStore {
       tables: { rows: 'kept-mail', damaged: 'kept-damaged' }
     })
     const keeper = new KeeperStore(components, init, queue, engaged)
-    for await (const [home, row] of keeper.#rows.entries()) engaged.set(home as EidHex, readEngagement(row))
+    for await (const [home, row] of keeper.#rows.entries()) {
+      try {
+        engaged.set(home as EidHex, readEngagement(row))
+      } catch (error) {
+        // it engages us again when it comes by; what it has here is handed out all the same
+        components.logger.warn({ err: error, audience: home.slice(0, 16) }, 'an engagement cannot be read and counts as ended')
+      }
+    }
     for await (const _ of keeper.#ends.keys()) keeper.#confirmations++
     return keeper
   }

@@ -17,6 +17,7 @@ import type { LocalAgent } from '../../src/identity/agent.ts'
 import { Successions } from '../../src/identity/successions.ts'
 import { silentLogger } from '../../src/platform/logger.ts'
 import { seededRandom } from '../../src/platform/random.ts'
+import { bytesCodec } from '../../src/store/store.ts'
 import type { JsonObject } from '../../src/tasks/todo.ts'
 import { bench, crypto, diskFull, localAgent, principalOf, seal, sessionPair } from './delivery-fixtures.ts'
 
@@ -262,6 +263,19 @@ describe('an audience that took another EID since it met its keeper', () => {
     expect(await keep(second, [rotation(t.bob, second)])).toMatchObject({ type: 'kept' })
     expect(await keep(eve, [rotation(t.bob, eve)])).toMatchObject({ code: 'invalid', reason: 'EID_MISMATCH' })
     expect(t.successions.newest(t.bob.eid)).toEqual(second.eid)
+  })
+})
+
+describe('a keeper on a damaged disk', () => {
+  it('[F065] starts without an engagement that it cannot read, hands out what it holds, and is engaged again', async () => {
+    const t = await engaged()
+    const object = await t.object('m-1')
+    await t.deposit(object)
+    await t.store.commit([t.store.table('keeper-for', bytesCodec).put(t.bob.eidHex, Uint8Array.of(0xa1, 0x61, 0x6e, 0x01))])
+    await t.restart()
+    expect(t.state.keeper.keepsFor(t.bob.eidHex)).toBe(false)
+    expect(await t.fetched(t.bob)).toMatchObject({ objects: [object] })
+    expect(await t.channel(t.bob).ask({ type: 'keep', bounds: wide })).toMatchObject({ type: 'kept' })
   })
 })
 
