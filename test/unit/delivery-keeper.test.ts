@@ -4,7 +4,7 @@ import { encodeCbor } from '../../protocol/cbor.ts'
 import { signConfirmation, verifyConfirmation } from '../../protocol/delivery/confirmation.ts'
 import { decodeObject, openObject } from '../../protocol/delivery/object.ts'
 import { context } from '../../protocol/identity/contexts.ts'
-import { type EidHex, eidHex } from '../../protocol/identity/eid.ts'
+import { type Eid, type EidHex, eidHex } from '../../protocol/identity/eid.ts'
 import { signRotation } from '../../protocol/identity/rotation.ts'
 import { MAIL_TTL_SEC, type Mail, type MailRecord, mailType } from '../../protocol/records/mail.ts'
 import { serveKeeper } from '../../src/delivery/keeper-service.ts'
@@ -46,7 +46,14 @@ async function keeperNode(wanted: Set<EidHex>, bounds = wide) {
     const pair = sessionPair(peer, kate)
     const { keeper } = state
     serveMailbox(pair.right.session, { queue: b.queue, crypto, clock: b.clock, logger: silentLogger, agent: () => undefined, keeper })
-    serveKeeper(pair.right.session, { keeper, crypto, clock: b.clock, logger: silentLogger, identities: (one) => [one], successions })
+    serveKeeper(pair.right.session, {
+      keeper,
+      crypto,
+      clock: b.clock,
+      logger: silentLogger,
+      identities: (one) => node.identities(one),
+      successions
+    })
     if (change !== undefined) mailboxChannelOf(pair.right.session, b.clock).serveKeeper(change)
     return pair.left.session
   }
@@ -54,7 +61,8 @@ async function keeperNode(wanted: Set<EidHex>, bounds = wide) {
   const restart = async () => {
     state.keeper = await open()
   }
-  return { ...b, kate, state, put, successions, meet, channel, restart }
+  const node = { identities: (one: Eid): readonly Eid[] => [one] }
+  return Object.assign(node, { ...b, kate, state, put, successions, meet, channel, restart })
 }
 
 async function engaged(bounds = wide) {
@@ -77,7 +85,7 @@ async function engaged(bounds = wide) {
       atMs: k.clock.nowMs()
     })
   }
-  return { ...k, alice, bob, deposit, fetched, object, confirm }
+  return Object.assign(k, { alice, bob, deposit, fetched, object, confirm })
 }
 
 describe('a keeper', () => {
@@ -247,6 +255,30 @@ describe('an audience that took another EID since it met its keeper', () => {
     expect(await keep(chain)).toMatchObject({ type: 'kept' })
     expect(await keep()).toMatchObject({ type: 'kept' })
     expect(t.successions.newest(t.bob.eid)).toEqual(third.eid)
+  })
+
+  it('[F088] is heard by senders as what it is now: its keeper passes its certificates on with its word, after a restart too', async () => {
+    const t = await engaged()
+    const object = await t.object('m-1')
+    await t.deposit(object)
+    const second = localAgent('bob 2')
+    const chain = [rotation(t.bob, second)]
+    await t.channel(second).ask({ type: 'keep', bounds: wide, rotations: chain })
+    const ask = () => t.channel(t.alice).ask({ type: 'ask', audience: t.bob.eid, ids: [decodeObject(object).id] })
+    expect(await ask()).toEqual({ type: 'told', request: expect.any(Number), held: [decodeObject(object).id], confirmations: [] })
+    const { id, issuer, audience } = decodeObject(object)
+    const confirmation = signConfirmation(second.signer, {
+      objectHash: crypto.sha256(object),
+      id,
+      issuer,
+      audience,
+      state: 'delivered',
+      atMs: t.clock.nowMs()
+    })
+    t.identities = (peer) => [peer, ...t.successions.predecessors(peer)]
+    expect(await t.channel(second).ask({ type: 'release', confirmations: [confirmation] })).toMatchObject({ count: 1 })
+    await t.restart()
+    expect(await ask()).toMatchObject({ held: [], confirmations: [confirmation], rotations: chain })
   })
 
   it('[F083] [D-26] is nobody by a chain that is forged, broken, of another, or that forks from what the keeper knows; strangers leave nothing behind', async () => {
