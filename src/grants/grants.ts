@@ -10,11 +10,13 @@ import { jsonCodec, type Store, type Table, type WriteOp } from '../store/store.
 import { credentialHash, grantOfCredential, newCredential } from './credential.ts'
 import {
   GRANT_NAME,
+  GRANT_QUEUES_MAX,
   GRANT_TTL_DEFAULT_MS,
   GRANT_TTL_MAX_MS,
   type GrantEvent,
   type GrantRow,
   type GrantState,
+  QUEUE_NAME,
   type SendLimits
 } from './grant.ts'
 import { GRANT_VERBS, type GrantVerb } from './principal.ts'
@@ -43,6 +45,8 @@ export interface GrantCreate {
   peer?: EidHex | undefined
   /** default: all */
   verbs?: readonly GrantVerb[] | undefined
+  /** named queues of the agent; default: any */
+  queues?: readonly string[] | undefined
   /** default 90 days, at most 366 */
   ttlMs?: number | undefined
   limits?: Partial<SendLimits> | undefined
@@ -149,6 +153,10 @@ export class Grants {
     const { name, verbs = GRANT_VERBS, ttlMs = GRANT_TTL_DEFAULT_MS, limits, peer, agent, origin = 'owner' } = input
     if (!GRANT_NAME.test(name)) throw invalid('name', name.slice(0, 80), 'is 1 to 64 printable characters')
     if (verbs.length === 0) throw invalid('verbs', verbs, 'names at least one verb')
+    const { queues } = input
+    if (queues !== undefined && (queues.length === 0 || queues.length > GRANT_QUEUES_MAX || !queues.every((one) => QUEUE_NAME.test(one)))) {
+      throw invalid('queues', queues.slice(0, 16), `is 1 to ${GRANT_QUEUES_MAX} names of 1 to 64 characters of A-Z a-z 0-9 . _ -`)
+    }
     if (!Number.isSafeInteger(ttlMs) || ttlMs < 1_000 || ttlMs > GRANT_TTL_MAX_MS) throw invalid('ttlMs', ttlMs, 'is 1 s to 366 days')
     return await this.#lock.run('grants', async () => {
       const held = peer === undefined ? undefined : this.ofPeer(agent, peer)
@@ -178,6 +186,7 @@ export class Grants {
         name,
         ...(peer === undefined ? {} : { peer }),
         verbs: GRANT_VERBS.filter((verb) => verbs.includes(verb)),
+        ...(queues === undefined ? {} : { queues: [...new Set(queues)] }),
         ...(credential === undefined ? {} : { hash: toHex(credentialHash(this.#c.crypto, credential)) }),
         ...(limits === undefined ? {} : { limits }),
         origin,

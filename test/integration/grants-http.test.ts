@@ -57,6 +57,14 @@ describe('a vended endpoint over HTTP', () => {
     expect((await send(one, foreign, textMessage('m1'), other)).body.result.task.id).toBeTypeOf('string')
   })
 
+  it('[TD-04] puts the work of a grant into its own queue, where only who serves that one claims it', async () => {
+    const one = await node({ workers: 'none' })
+    const caller = await vend(one, { queues: ['billing'] })
+    const { id } = (await send(one, caller)).body.result.task
+    expect(await one.todos.claim(agent.eidHex, 'x', { leaseMs: 60_000, queue: 'other' })).toBeUndefined()
+    expect(await one.todos.claim(agent.eidHex, 'x', { leaseMs: 60_000, queue: 'billing' })).toMatchObject({ id, queue: 'billing' })
+  })
+
   it('[TD-37] [TD-02] serves the card to anyone, and no call of A2A makes, widens or prolongs a grant', async () => {
     const one = await node()
     expect((await fetch(`${at(one)}/.well-known/agent-card.json`)).status).toBe(200)
