@@ -36,7 +36,14 @@ const NEVER: ReadonlySet<string> = new Set([
   'CONTENT_TYPE_NOT_SUPPORTED'
 ])
 /** The audience answered, so its keepers have nothing to do. */
-const MET: ReadonlySet<string> = new Set(['RATE_LIMITED', 'STORE_WRITE_FAILED', 'UNAUTHENTICATED', 'INTERNAL_ERROR'])
+const MET: ReadonlySet<string> = new Set([
+  'RATE_LIMITED',
+  'SEND_RATE_LIMITED',
+  'PERMISSION_DENIED',
+  'STORE_WRITE_FAILED',
+  'UNAUTHENTICATED',
+  'INTERNAL_ERROR'
+])
 const TERMINAL = new Set(['TASK_STATE_COMPLETED', 'TASK_STATE_FAILED', 'TASK_STATE_CANCELED', 'TASK_STATE_REJECTED'])
 /** The audience is waited for so long, one keeper so long; the next has its turn whatever it does. A repetition does no harm. */
 const AUDIENCE_MS = 15_000
