@@ -35,6 +35,6 @@ export function serveSessions(
     })
     if (keeper === undefined) return
     const all = (peer: Eid) => [peer, ...successions.predecessors(peer)]
-    serveKeeper(session, { keeper, crypto, clock, logger: logger.child('keeper'), identities: all })
+    serveKeeper(session, { keeper, crypto, clock, logger: logger.child('keeper'), identities: all, successions })
   })
 }

@@ -186,6 +186,7 @@ export class RookeryNode {
       approvalFor: (agent, _message, issuer) =>
         this.#runners.sideEffects(agent) === 'consequential' ? (approvedBy(agent, issuer) ?? 'needed') : 'none',
       maySend: (agent, principal) => parts.access.maySendStill(agent, principal),
+      queueOf: (agent, principal) => parts.access.queueOf(agent, principal),
       underContract: (agent, request, sinceMs) => lateAdmission(parts.contracts.admitLate(homeOf(agent), request, sinceMs)),
       perSecMax: config.delivery.drainPerSec
     })

@@ -140,6 +140,7 @@ export class Operations {
       caller: caller.principal,
       message: params.message as JsonObject,
       door: caller.door,
+      ...queueFor(caller),
       alongside: caller.alongside(),
       ...(admission === undefined ? {} : { execution: admission.execution }),
       ...(admission?.dedupKey === undefined ? {} : { dedupKey: admission.dedupKey })
@@ -207,4 +208,10 @@ function member(params: JsonObject, name: string): string {
   const value = params[name]
   if (typeof value === 'string' && value !== '' && value.length <= 256) return value
   throw invalidParams(name, 'is not a text of 1 to 256 characters')
+}
+
+/** A message names no queue: it goes into the first that its grant is bound to (TD-04). */
+function queueFor({ principal }: Caller): { queue?: string } {
+  const queue = principal.grant?.queues?.[0]
+  return queue === undefined ? {} : { queue }
 }

@@ -47,6 +47,8 @@ export interface DrainInit {
   approvalFor?: (agent: LocalAgent, message: JsonObject, issuer: EidHex) => Approval
   /** whether this principal may still make work for the agent (TD-07, OD-34); default: yes */
   maySend?: (agent: LocalAgent, principal: string) => boolean
+  /** the named queue that this principal's work goes into (TD-04); default: the agent's only one */
+  queueOf?: (agent: LocalAgent, principal: string) => string | undefined
   /**
    * Under which contract a message is executed that waited since then, or why it is not any more (G-70); default: under none
    * @param request - `extensions`: what its sender activates
@@ -100,6 +102,7 @@ export class Drain {
       isAudience: init.isAudience ?? (() => false),
       underContract: init.underContract ?? (() => ({})),
       maySend: init.maySend ?? (() => true),
+      queueOf: init.queueOf ?? (() => undefined),
       perSecMax: init.perSecMax ?? DRAIN_PER_SEC_DEFAULT,
       batchMax: init.batchMax ?? DRAIN_BATCH_MAX
     }
@@ -235,11 +238,13 @@ export class Drain {
       clockGuard.written(clockOps)
     }
     try {
+      const toQueue = this.#init.queueOf(agent, caller)
       const { todo, created } = await todos.create({
         agent: homeOf(agent),
         caller: { id: caller, eid: issuer },
         message,
         door: 'asleep-queue',
+        ...(toQueue === undefined ? {} : { queue: toQueue }),
         alongside,
         ...approvalOf(this.#init.approvalFor(agent, message, issuer)),
         ...this.#init.underContract(agent, { message, extensions }, record.enqueuedAtMs)

@@ -198,7 +198,16 @@ export class OwnKeepers {
     const keeper: Keeper = { eid, channel }
     if (!isFormer) {
       const mail = this.#c.mailOf(agent)
-      const kept = await channel.ask({ type: 'keep', bounds: this.#c.bounds(), ...(mail === undefined ? {} : { mail }) }, { signal })
+      const rotations = agent.rotationProofs?.() ?? []
+      const kept = await channel.ask(
+        {
+          type: 'keep',
+          bounds: this.#c.bounds(),
+          ...(mail === undefined ? {} : { mail }),
+          ...(rotations.length === 0 ? {} : { rotations })
+        },
+        { signal }
+      )
       if (kept.type === 'refusal') throw refused(kept.code)
     }
     const { messagesMax, bytesMax } = this.#c.bounds()

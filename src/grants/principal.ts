@@ -12,6 +12,8 @@ export interface GrantInForce {
   /** what the agent's things are filed under: its first EID */
   readonly agent: EidHex
   readonly verbs: readonly GrantVerb[]
+  /** queues of the agent that it may put work into, the first where none is named; absent: the agent's only one, or any that is named */
+  readonly queues?: readonly string[]
   /** fires when it is revoked or expires: what runs in its name ends then */
   readonly ended: AbortSignal
 }

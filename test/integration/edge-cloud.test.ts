@@ -198,6 +198,31 @@ describe('a contract over HTTP', () => {
   })
 })
 
+describe('the order of refusals', () => {
+  it('[G-61] is credential, size, contract, dedup, bucket, asleep bounds: each names its own, and only a message that makes a task costs a token', async () => {
+    const { url, bert, grants, queue } = await node()
+    const { credential } = await grants.create({ agent: bert.eidHex, name: 'desk', limits: { burst: 1, perMin: 1 } })
+    const caller = { token: credential as string }
+    const ask = async (message: JsonObject, as: { token: string } | undefined = caller) => {
+      const answer = await post(url, send(message), { agent: as, headers: ACTIVE })
+      return [answer.status, answer.body.error?.code ?? answer.body.result.task.status.state, answer.headers.has('retry-after')]
+    }
+    const large = 'x'.repeat(3 * 1_048_576)
+    const unmet = able({ allowedSites: ['device'] })
+    expect(await ask(request(unmet, 'm-0', { parts: [{ text: large }] }), { token: 'nobody' })).toEqual([401, -31401, false])
+    expect(await ask(request(unmet, 'm-0', { parts: [{ text: large }] }))).toEqual([413, -31006, false])
+    expect(await ask(request(unmet, 'm-0'))).toEqual([200, -32004, false])
+    expect(await ask(request(able(), 'm-1'))).toEqual([200, 'TASK_STATE_COMPLETED', false])
+    // the one token is gone
+    expect(await ask(request(unmet, 'm-2'))).toEqual([200, -32004, false])
+    expect(await ask(request(able(), 'm-1'))).toEqual([200, 'TASK_STATE_COMPLETED', false])
+    expect(await ask(request(able(), 'm-2'))).toEqual([429, -31005, true])
+    bert.reachability = { mode: 'sleep' }
+    expect(await ask(request(able(), 'm-2'))).toEqual([429, -31005, true])
+    expect((await queue.usage(bert.eidHex)).messages).toBe(0)
+  })
+})
+
 describe('requirements of what waits for a sleeping agent', () => {
   it('[ECC-08] are checked before it is kept, and hold when it wakes: the task has a receipt', async () => {
     const { url, bert, drain, runs, queue } = await node()

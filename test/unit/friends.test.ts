@@ -93,7 +93,7 @@ async function asked(init: { accepts?: boolean } = {}) {
 }
 
 /** Sends what a stranger likes, and gives what comes back. */
-async function raw(net: Net, owner: Side, from: LocalAgent, message: FriendMessage | Uint8Array): Promise<FriendMessage[]> {
+async function raw(owner: Side, from: LocalAgent, message: FriendMessage | Uint8Array): Promise<FriendMessage[]> {
   const { decodeFriendMessage } = await import('../../protocol/grants/friend-messages.ts')
   const stranger = new PairedSession(from, owner.agent)
   const there = new PairedSession(owner.agent, from)
@@ -194,41 +194,40 @@ describe('a friend request', () => {
 describe('hostile friend messages', () => {
   it('[TD-20] are bounded for each peer: so many new requests a day, and no more rows than one', async () => {
     const { net, owner } = await asked()
-    for (let i = 0; i < FRIEND_REQUESTS_PER_PEER_DAY; i++)
-      expect(statesOf(await raw(net, owner, testAgent(7), request(i)))).toEqual(['pending'])
-    expect(statesOf(await raw(net, owner, testAgent(7), request(99)))).toEqual(['busy'])
+    for (let i = 0; i < FRIEND_REQUESTS_PER_PEER_DAY; i++) expect(statesOf(await raw(owner, testAgent(7), request(i)))).toEqual(['pending'])
+    expect(statesOf(await raw(owner, testAgent(7), request(99)))).toEqual(['busy'])
     expect(owner.rows.all()).toHaveLength(1)
     net.clock.advance(DAY)
-    expect(statesOf(await raw(net, owner, testAgent(7), request(100)))).toEqual(['pending'])
+    expect(statesOf(await raw(owner, testAgent(7), request(100)))).toEqual(['pending'])
   })
 
   it('[TD-20] are bounded for all peers together, in number a minute and in what waits for a person; grants and their buckets are not touched', async () => {
     const { net, owner } = await asked()
     const states: string[] = []
-    for (let i = 0; i < FRIEND_REQUESTS_BURST + 5; i++) states.push(...statesOf(await raw(net, owner, testAgent(100 + i), request(1))))
+    for (let i = 0; i < FRIEND_REQUESTS_BURST + 5; i++) states.push(...statesOf(await raw(owner, testAgent(100 + i), request(1))))
     expect(states.filter((state) => state === 'busy')).toHaveLength(5)
     for (let i = 125; owner.rows.pending() < FRIENDS_PENDING_MAX; i++) {
       net.clock.advance(6_000)
-      await raw(net, owner, testAgent(i), request(1))
+      await raw(owner, testAgent(i), request(1))
     }
     net.clock.advance(DAY)
-    expect(statesOf(await raw(net, owner, testAgent(253), request(1)))).toEqual(['busy'])
+    expect(statesOf(await raw(owner, testAgent(253), request(1)))).toEqual(['busy'])
     expect(owner.rows.pending()).toBe(FRIENDS_PENDING_MAX)
     expect(owner.friends.busy).toBeGreaterThanOrEqual(6)
     expect((await owner.grants.create({ agent: bob.eidHex, name: 'still possible' })).grant.id).toBeTypeOf('string')
   }, 60_000)
 
   it('[TD-06] that are replayed change nothing: the same request is answered as it stands', async () => {
-    const { net, owner } = await asked()
+    const { owner } = await asked()
     const twice = request(5)
-    await raw(net, owner, testAgent(7), twice)
+    await raw(owner, testAgent(7), twice)
     const row = owner.rows.all()
-    expect(statesOf(await raw(net, owner, testAgent(7), twice))).toEqual(['pending'])
+    expect(statesOf(await raw(owner, testAgent(7), twice))).toEqual(['pending'])
     expect(owner.rows.all()).toEqual(row)
   })
 
   it('[TD-06] with control characters, too long, or no message at all are dropped; the session goes on', async () => {
-    const { net, owner } = await asked()
+    const { owner } = await asked()
     for (const bad of [
       encodeFriendMessage(request(1, { note: '\u001b[2J\u001b]0;owned\u0007' })),
       encodeFriendMessage(request(1, { name: 'a\r\nb' })),
@@ -236,25 +235,25 @@ describe('hostile friend messages', () => {
       new Uint8Array(5_000),
       Uint8Array.of(0xff)
     ]) {
-      expect(await raw(net, owner, testAgent(7), bad)).toEqual([])
+      expect(await raw(owner, testAgent(7), bad)).toEqual([])
     }
     expect(owner.friends.ignored).toBe(5)
     expect(owner.rows.all()).toEqual([])
-    expect(statesOf(await raw(net, owner, testAgent(7), request(2)))).toEqual(['pending'])
+    expect(statesOf(await raw(owner, testAgent(7), request(2)))).toEqual(['pending'])
   })
 
   it('[TD-02] [TD-06] that claim an approval nobody asked for, or of another request, make nothing', async () => {
-    const { net, owner, holder } = await asked()
+    const { owner, holder } = await asked()
     const forged: FriendMessage = {
       type: 'answer',
       id: new Uint8Array(16).fill(9),
       state: 'approved',
       grant: { id: '0011223344556677', verbs: [...GRANT_VERBS], untilMs: 9e15 }
     }
-    await raw(net, owner, alice, forged)
+    await raw(owner, alice, forged)
     expect(owner.rows.all()).toEqual([])
     await holder.friends.request(alice, bob.eid)
-    await raw(net, holder, bob, forged)
+    await raw(holder, bob, forged)
     expect(holder.rows.get('out', alice.eidHex, bob.eidHex)?.grant).toBeUndefined()
     expect(owner.grants.list()).toEqual([])
   })

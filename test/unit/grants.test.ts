@@ -86,6 +86,22 @@ describe('a grant', () => {
     expect(access.refused).toBe(4)
   })
 
+  it('[TD-04] is bound to queues of its agent where it names some, and to none else', async () => {
+    const agent = testAgent(1)
+    const { grants, access } = await opened()
+    const { credential, grant } = await shown(grants, { agent: agent.eidHex, queues: ['billing', 'night', 'billing'] })
+    const principal = access.ofBearer(credential)
+    if (principal === undefined) throw new Error('no principal')
+    expect(principal.grant?.queues).toEqual(['billing', 'night'])
+    const may = (queue: string | undefined) =>
+      denial(() => access.authorize(principal, { agent: agent.eidHex, verb: 'send', queue })).metadata
+    expect([undefined, 'night', 'billing'].map(may)).toEqual([undefined, undefined, undefined])
+    expect(may('other')).toMatchObject({ cause: 'GRANT_SCOPE', queue: 'other' })
+    expect(access.queueOf(agent, `grant:${grant.id}`)).toBe('billing')
+    for (const queues of [[], ['a b'], Array(17).fill('q')])
+      await expect(shown(grants, { queues })).rejects.toMatchObject({ field: 'queues' })
+  })
+
   it('[G-56] ends at once when it is revoked: its signal fires, the credential proves nothing, also after a restart', async () => {
     const { store, grants, access, clock } = await opened()
     const { grant, credential } = await shown(grants)

@@ -80,6 +80,26 @@ describe('[TD-R1] [G-72] the extended card', () => {
   })
 })
 
+describe('[TD-28] [TD-29] what a card says is on', () => {
+  it('is what is on, in the flags and in every sentence', () => {
+    for (const streaming of [true, false]) {
+      for (const pushNotifications of [true, false]) {
+        const made = agentCard({
+          agent: ANNA,
+          skills: [],
+          version: '1',
+          rpcUrl: 'http://x',
+          bounds: undefined,
+          streaming,
+          pushNotifications
+        })
+        expect(made.capabilities).toMatchObject({ streaming, pushNotifications, extendedAgentCard: true })
+        expect(JSON.stringify(made)).not.toMatch(/discovery[- ]only|no push|without history|stateTransitionHistory/i)
+      }
+    }
+  })
+})
+
 describe('cards of agents elsewhere', () => {
   const good = new SignedCards(nodeCrypto).of(ANNA, card()).card
   const forged: JsonObject = { ...good, description: 'Steals' }
