@@ -7,6 +7,19 @@ import { AgentEvent, type AgentExecutor, DefaultRequestHandler, InMemoryTaskStor
 import { jsonRpcHandler, UserBuilder } from '@a2a-js/sdk/server/express'
 import express from 'express'
 
+/** Text of a message whose task goes on until the process ends, and says what {@link SdkServer.say} is given. */
+const TALK = 'talk'
+
+export interface SdkServer {
+  port: number
+  say(text: string): Promise<void>
+  stop(): Promise<void>
+}
+
+let talk: (text: string) => void = () => {
+  throw new Error('no task runs')
+}
+
 /** Answers with what came, as `builtin:echo` of a node does. */
 const echo: AgentExecutor = {
   async execute({ taskId, contextId, userMessage, task }, bus) {
@@ -15,6 +28,15 @@ const echo: AgentExecutor = {
     bus.publish(
       AgentEvent.task({ id: taskId, contextId, status: status(TaskState.TASK_STATE_WORKING), history, artifacts: [], metadata: undefined })
     )
+    const { content } = userMessage.parts[0] ?? {}
+    if (content?.$case === 'text' && content.value === TALK) {
+      talk = (value) => {
+        const parts = [{ content: { $case: 'text' as const, value }, metadata: undefined, filename: '', mediaType: '' }]
+        const said: Artifact = { artifactId: 'said', name: '', description: '', parts, metadata: undefined, extensions: [] }
+        bus.publish(AgentEvent.artifactUpdate({ taskId, contextId, artifact: said, append: false, lastChunk: true, metadata: undefined }))
+      }
+      return await new Promise(() => {})
+    }
     const artifact: Artifact = {
       artifactId: 'text',
       name: 'text',
@@ -30,7 +52,7 @@ const echo: AgentExecutor = {
   async cancelTask() {}
 }
 
-export async function startSdkServer(): Promise<{ port: number; stop(): Promise<void> }> {
+export async function startSdkServer(): Promise<SdkServer> {
   const app = express()
   const server = createServer(app).listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -49,6 +71,7 @@ export async function startSdkServer(): Promise<{ port: number; stop(): Promise<
   app.use(jsonRpcHandler({ requestHandler, userBuilder: UserBuilder.noAuthentication }))
   return {
     port,
+    say: async (text) => talk(text),
     async stop() {
       server.closeAllConnections()
       server.close()

@@ -9,6 +9,7 @@ import type { ReplayCache } from './delivery/replay-cache.ts'
 import type { Discovery } from './discovery/create-discovery.ts'
 import type { ExecutionContracts } from './ecc/execution-contracts.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
+import type { Friends } from './friends/friends.ts'
 import type { Access } from './grants/access.ts'
 import type { Grants } from './grants/grants.ts'
 import type { SendBuckets } from './grants/send-buckets.ts'
@@ -61,6 +62,8 @@ export interface NodeParts extends Base {
   grants: Grants
   buckets: SendBuckets
   access: Access
+  /** friend requests, ours and of others */
+  friends: Friends
   todos: LevelTodos
   /** under which edge-cloud contracts our agents execute */
   contracts: ExecutionContracts

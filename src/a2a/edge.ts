@@ -12,7 +12,7 @@ import { A2aError } from './a2a-error.ts'
 import type { Authenticate } from './bearer.ts'
 import { cardRoutes } from './card-door.ts'
 import { EdgeHost } from './edge-host.ts'
-import { EdgeRoutes } from './edge-routes.ts'
+import { EdgeRoutes, type Route } from './edge-routes.ts'
 import { sendError } from './http-errors.ts'
 import { Exchange } from './http-exchange.ts'
 import { checkHost } from './http-guards.ts'
@@ -24,6 +24,9 @@ import { restRoutes } from './rest-door.ts'
 import type { ServiceParameters } from './service-parameters.ts'
 import type { TaskStream } from './task-stream.ts'
 
+/** Told which extensions the agent's answer says are active, where it says so. */
+export type Activated = (extensions: readonly string[]) => void
+
 /** Agents of other nodes, reached through sessions. */
 export interface RemoteAgents {
   /** @throws A2aError, DeliveryRefused; or the signal's reason */
@@ -31,7 +34,7 @@ export interface RemoteAgents {
     from: LocalAgent,
     to: Eid,
     request: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
-    options: { signal: AbortSignal }
+    options: { signal: AbortSignal; activated?: Activated | undefined }
   ): Promise<Json>
   /**
    * The stream of a task there. It outlives sessions: where one is lost it goes on over the next, without gap or repeat.
@@ -41,7 +44,7 @@ export interface RemoteAgents {
     from: LocalAgent,
     to: Eid,
     request: { method: StreamMethod; params: JsonObject; parameters: ServiceParameters },
-    options: { signal: AbortSignal; lastEventId?: string | undefined }
+    options: { signal: AbortSignal; lastEventId?: string | undefined; activated?: Activated | undefined }
   ): Promise<TaskStream>
   /**
    * @param options.asker - what one who showed no token makes this node look up and dial is bounded
@@ -67,6 +70,8 @@ export interface A2aEdgeComponents {
   remote?: RemoteAgents
   /** default: the system's */
   clock?: Clock
+  /** doors that are not of A2A, on the same address */
+  doors?: readonly ((host: EdgeHost) => Route[])[]
   /** form and number of reachability refusals over JSON-RPC; default: by the caller, -31003 */
   refusals?: { form: 'auto' | RefusalForm; asleepRpcCode: number }
 }
@@ -84,9 +89,17 @@ export interface A2aEdgeSettings {
   requestsMax: number
   /** whether callers of A2A 0.3 are answered, JSON-RPC alone; default: off */
   legacy?: 'on' | 'off'
+  /** open connections; the next is closed unanswered */
+  connectionsMax: number
 }
 
-export const A2A_EDGE_DEFAULTS: A2aEdgeSettings = { host: '127.0.0.1', port: 0, bodyBytesMax: 2 * 1_048_576, requestsMax: 256 }
+export const A2A_EDGE_DEFAULTS: A2aEdgeSettings = {
+  host: '127.0.0.1',
+  port: 0,
+  bodyBytesMax: 2 * 1_048_576,
+  requestsMax: 256,
+  connectionsMax: 512
+}
 
 export interface A2aEdge {
   /** without a slash at the end */
@@ -97,8 +110,6 @@ export interface A2aEdge {
   close(): Promise<void>
 }
 
-/** Open HTTP connections; the next is closed unanswered. */
-export const EDGE_CONNECTIONS_MAX = 512
 /** How long requests at work may take to give their last answer when the edge closes. */
 const CLOSE_GRACE_MS = 1_000
 const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/
@@ -142,9 +153,18 @@ class HttpEdge implements A2aEdge {
     this.#components = components
     this.#settings = settings
     this.#host = new EdgeHost(components, settings, { publicUrl: () => this.publicUrl, onIdle: () => this.#endWhenStopping() })
-    this.#routes = new EdgeRoutes([...cardRoutes(this.#host), ...jsonRpcRoutes(this.#host), ...restRoutes(this.#host)])
+    this.#routes = new EdgeRoutes([
+      ...cardRoutes(this.#host),
+      ...jsonRpcRoutes(this.#host),
+      ...restRoutes(this.#host),
+      ...this.#otherDoors()
+    ])
     this.#server = createServer((req, res) => void this.#serve(req, res))
-    this.#server.maxConnections = EDGE_CONNECTIONS_MAX
+    this.#server.maxConnections = settings.connectionsMax
+  }
+
+  #otherDoors(): Route[] {
+    return (this.#components.doors ?? []).flatMap((door) => door(this.#host))
   }
 
   get port(): number {

@@ -10,10 +10,12 @@ import { registerDemo } from './commands/demo.ts'
 import { registerDiscover } from './commands/discover.ts'
 import { registerDoctor } from './commands/doctor.ts'
 import { registerFind } from './commands/find.ts'
+import { registerFriends } from './commands/friends.ts'
 import { registerGrant } from './commands/grant.ts'
 import { registerGroup } from './commands/group.ts'
 import { registerInbox } from './commands/inbox.ts'
 import { registerInit } from './commands/init.ts'
+import { registerMcp } from './commands/mcp.ts'
 import { registerMode } from './commands/mode.ts'
 import { registerOutbox } from './commands/outbox.ts'
 import { registerPoint } from './commands/point.ts'
@@ -125,10 +127,12 @@ Example:
     registerSend,
     registerOutbox,
     registerInbox,
+    registerMcp,
     registerSleepWake,
     registerMode,
     registerAttach,
     registerApprove,
+    registerFriends,
     registerGrant,
     registerPush,
     registerQueue,

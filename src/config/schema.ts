@@ -222,6 +222,8 @@ export const configSchema = z.strictObject({
     .strictObject({
       /** `required`: agents of other nodes need a grant for anything but the card; `anyone`: whoever can reach this node may do with its agents as with a grant */
       peers: z.enum(['required', 'anyone']).default('required'),
+      /** whose friend requests are shown to the owner */
+      requests: z.enum(['anyone', 'nobody']).default('anyone'),
       /** tasks that one grant makes at once, and a minute after that; set for one grant by `rookery grant tune` */
       sendBurst: z.int().min(1).max(BURST_MAX).default(SEND_BURST_DEFAULT),
       sendPerMin: z.int().min(1).max(PER_MIN_MAX).default(SEND_PER_MIN_DEFAULT),
@@ -246,7 +248,7 @@ export const configSchema = z.strictObject({
       lease: duration({ minMs: SECOND, maxMs: DAY }).prefault('30s'),
       /** how long a caller that waits for a task is held at most */
       waitMax: duration({ minMs: SECOND, maxMs: 10 * 60 * SECOND }).prefault('5m'),
-      /** a task that waits for an answer fails after this; 0: never */
+      /** a task that waits for an answer fails after this; 0s: never */
       interrupt: duration({ minMs: 0, maxMs: 365 * DAY }).prefault('7d'),
       /** attempts at a task; when the last one fails it lies among the dead letters */
       attemptsMax: z.int().min(1).max(100).default(3),

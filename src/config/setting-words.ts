@@ -51,6 +51,7 @@ export const SETTING_WORDS: { readonly [name: string]: string } = {
   'keeper.ttlMax': 'how long a message is kept for them at most',
   'grants.peers':
     'required: agents of other nodes need a grant for all but the card; anyone: whoever can reach this node may do as if it had one',
+  'grants.requests': 'whose friend requests are shown to the owner; nobody denies all of them by itself',
   'grants.sendBurst': 'tasks that one grant makes at once; rookery grant tune sets it for one of them',
   'grants.sendPerMin': 'tasks that one grant makes a minute after that',
   'grants.ttl': 'life of a grant where none is given',
@@ -60,7 +61,7 @@ export const SETTING_WORDS: { readonly [name: string]: string } = {
   'push.ports': 'ports of hosts of the internet that may be called',
   'tasks.lease': 'a worker that lost its process frees its task after this',
   'tasks.waitMax': 'how long a caller that waits for a task is held at most',
-  'tasks.interrupt': 'a task that waits for an answer fails after this; 0 waits without end',
+  'tasks.interrupt': 'a task that waits for an answer fails after this; 0s waits without end',
   'tasks.attemptsMax': 'attempts at a task; when the last one fails it lies among the dead letters',
   'tasks.retryFirst': 'wait after the first failed attempt, twice as long after each further one',
   'tasks.retryLast': 'longest wait between two attempts',

@@ -453,6 +453,10 @@ export class LevelTodos implements Todos {
     return this.#journal.listeners.onClaimable(agent, hook)
   }
 
+  reconsider(agent: EidHex): void {
+    this.#journal.listeners.claimable(agent)
+  }
+
   onCreate(agent: EidHex, offer: () => Taker | undefined): () => void {
     this.#offers.set(agent, offer)
     return () => {
@@ -465,8 +469,12 @@ export class LevelTodos implements Todos {
     const unsubscribe = this.#journal.listeners.wait(id, resolve)
     const fired = () => this.#journal.must(id).then(resolve, () => undefined)
     try {
-      const now = await this.#journal.must(id)
-      if (stateClass(now.state) !== 'active' || signal?.aborted === true || this.#stopped) return now
+      // What memory knows to be active will tell its end; all else is read.
+      const known = this.#journal.open.get(id)
+      if (known === undefined || stateClass(known.state) !== 'active' || signal?.aborted === true || this.#stopped) {
+        const now = await this.#journal.must(id)
+        if (stateClass(now.state) !== 'active' || signal?.aborted === true || this.#stopped) return now
+      }
       signal?.addEventListener('abort', fired, { once: true })
       return await promise
     } finally {
