@@ -208,9 +208,10 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
 
   const kad = libp2p.services.dht
   const { peerStore } = libp2p
-  const connected = async () => {
+  const connected = async (wanted: (peer: string) => boolean = () => true) => {
+    const ids = libp2p.getPeers().filter((id) => wanted(id.toString()))
     const servers = await Promise.all(
-      libp2p.getPeers().map(async (id) => {
+      ids.map(async (id) => {
         const known = await peerStore.get(id).catch(() => undefined)
         return known?.protocols.includes(kadProtocol) === true ? [id] : []
       })
@@ -227,7 +228,7 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
       bucketSize: kBucketSize,
       autoMode: isAuto ? { mode: () => kad.getMode(), setMode: (mode) => kad.setMode(mode) } : undefined
     },
-    (addresses, signal) => new KademliaDht({ kad, peer: self, peerStore, datastore, lookup, crypto, clock, signal, addresses })
+    (addresses, signal) => new KademliaDht({ kad, peer: self, peerStore, datastore, lookup, crypto, clock, signal, addresses, connected })
   )
   onLan = (peer, addrs) => host.discovered(peer, addrs)
   try {

@@ -29,6 +29,8 @@ export interface KadRpc extends KadDHT {
   readonly routingTable: {
     readonly size: number
     closestPeers(kadId: Uint8Array, options?: { count?: number }): PeerId[]
+    /** asks the peer for a sign of life first; adds nothing where there is none */
+    add(peer: PeerId, options?: { signal?: AbortSignal }): Promise<void>
     remove(peer: PeerId): Promise<void>
   }
 }
