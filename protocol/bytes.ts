@@ -3,15 +3,18 @@ import { compare } from 'uint8arrays/compare'
 import { concat } from 'uint8arrays/concat'
 import { equals } from 'uint8arrays/equals'
 import { fromString } from 'uint8arrays/from-string'
-import { toString as bytesToString } from 'uint8arrays/to-string'
 import { ProtocolError } from './errors.ts'
 
 export { alloc as zeros, compare, concat, equals }
 
 /** Lower-case hex of `bytes`. Use it for map keys: two equal Uint8Arrays are two different keys. */
 export function toHex(bytes: Uint8Array): string {
-  return bytesToString(bytes, 'base16')
+  let text = ''
+  for (const byte of bytes) text += HEX_OF_BYTE[byte]
+  return text
 }
+
+const HEX_OF_BYTE = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
 
 /** @throws ProtocolError `FIELD_INVALID` unless `text` is lower-case hex of whole bytes */
 export function fromHex(text: string): Uint8Array {

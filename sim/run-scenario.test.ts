@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { runScenario, scenarios } from './run-scenario.ts'
+import { runScenario } from './run-scenario.ts'
+import { shippedNames } from './scenario/shipped.ts'
 
-describe('runScenario', () => {
+describe('runScenario', { timeout: 120_000 }, () => {
   it('names the scenarios there are when it does not know one', async () => {
     await expect(runScenario('second-contact')).rejects.toMatchObject({
       code: 'SCENARIO_UNKNOWN',
@@ -10,7 +11,7 @@ describe('runScenario', () => {
       value: 'second-contact',
       remedy: expect.stringContaining('first-contact')
     })
-    expect([...scenarios.keys()]).toEqual(expect.arrayContaining(['first-contact', 'hostile', 'eclipse', 'discovery-flood']))
+    expect(shippedNames()).toEqual(expect.arrayContaining(['first-contact', 'hostile', 'eclipse', 'discovery-flood']))
   })
 
   it.each([0, 1, 1.5, 1_001, 100_000, Number.NaN])('refuses %d nodes, saying how many there may be', async (nodes) => {
@@ -47,12 +48,26 @@ describe('runScenario', () => {
       'search it',
       'publish locators',
       'open sessions',
+      'hand over what waits',
       'stop'
     ])
     expect(phases).toEqual(expect.arrayContaining(['boot and join the DHT', 'join the space', 'open sessions']))
     expect(report.messages.byProtocol.map(({ protocol }) => protocol)).toEqual(
       expect.arrayContaining(['/rookery/kad/1.0.0', '/rookery/registry/1.0.0', '/rookery/pss/1.0.0'])
     )
+  })
+
+  it('plays one network in two threads, connections between them included', async () => {
+    const report = await runScenario('first-contact', { nodes: 8, threads: 2 })
+    expect(report.failures).toEqual([])
+    expect(report).toMatchObject({
+      success: true,
+      threads: 2,
+      join: { joined: 7 },
+      discovery: { succeeded: 8, recall: 1 },
+      sessions: { opened: 20 }
+    })
+    expect(report.messages.perNode.min).toBeGreaterThan(0)
   })
 
   it('stops when told, and reports what was done as no success', async () => {

@@ -6,6 +6,9 @@ import { DEFAULT_HTTP_PORT } from './config/schema.ts'
 import type { NodeParts } from './node-parts.ts'
 import { openOnAnyPort, openOnGivenPort, type PortMemory } from './node-ports.ts'
 
+/** Open HTTP connections for all that is no stream of a task. */
+const CONNECTIONS_BESIDE_STREAMS = 256
+
 /** Opens a node's A2A edge: on the port that was set, else on the one it had last, else on a free one. @throws RookeryError `PORT_IN_USE` */
 export async function openNodeEdge(
   parts: NodeParts,
@@ -36,6 +39,7 @@ export async function openNodeEdge(
         host: http.host,
         port,
         bodyBytesMax: http.bodyBytesMax,
+        connectionsMax: CONNECTIONS_BESIDE_STREAMS + config.streams.nodeMax,
         ...(http.publicUrl === undefined ? {} : { publicUrl: http.publicUrl })
       }
     )

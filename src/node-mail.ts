@@ -13,6 +13,7 @@ import { type KeeperRound, OwnKeepers } from './delivery/own-keepers.ts'
 import { homeOf, type LocalAgent } from './identity/agent.ts'
 import type { NodeParts } from './node-parts.ts'
 import type { Session } from './sessions/session.ts'
+import { stateClass } from './tasks/states.ts'
 import type { JsonObject } from './tasks/todo.ts'
 
 export interface MailComponents extends NodeParts {
@@ -57,6 +58,11 @@ export class NodeMail {
       mailOf: (one) => components.mailRecords.published(one),
       bounds: () => config.queue,
       rootOf,
+      taskEnded: async (id) => {
+        const todo = await components.todos.get(id)
+        return todo === undefined || stateClass(todo.state) === 'terminal'
+      },
+      slotOf: (one, issuer) => components.access.slotOf(homeOf(one), issuer),
       isOwn: (one, eid) => agents.ofAnyEid(eid)?.homeHex === homeOf(one)
     })
   }

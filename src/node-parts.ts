@@ -9,6 +9,7 @@ import type { ReplayCache } from './delivery/replay-cache.ts'
 import type { Discovery } from './discovery/create-discovery.ts'
 import type { ExecutionContracts } from './ecc/execution-contracts.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
+import type { Friends } from './friends/friends.ts'
 import type { Access } from './grants/access.ts'
 import type { Grants } from './grants/grants.ts'
 import type { SendBuckets } from './grants/send-buckets.ts'
@@ -23,6 +24,7 @@ import type { Closing } from './platform/closing.ts'
 import type { Logger } from './platform/logger.ts'
 import type { Random } from './platform/random.ts'
 import type { NodePoints } from './points/create-points.ts'
+import type { NodePush } from './push/node-push.ts'
 import type { RunningSessionManager } from './sessions/create-session-manager.ts'
 import type { MailRecords } from './spaces/mail-records.ts'
 import type { Registry } from './spaces/registry.ts'
@@ -60,6 +62,8 @@ export interface NodeParts extends Base {
   grants: Grants
   buckets: SendBuckets
   access: Access
+  /** friend requests, ours and of others */
+  friends: Friends
   todos: LevelTodos
   /** under which edge-cloud contracts our agents execute */
   contracts: ExecutionContracts
@@ -70,6 +74,8 @@ export interface NodeParts extends Base {
   outbox: Outbox
   /** undefined where this node keeps for nobody */
   keeper: KeeperStore | undefined
+  /** undefined where push notifications are off */
+  push: NodePush | undefined
   closing: Closing
   publishing: 'automatic' | 'on-demand'
 }

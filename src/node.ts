@@ -24,6 +24,8 @@ import { createEvidence } from './evidence/create-evidence.ts'
 import type { RecordEvidence } from './evidence/evidence.ts'
 import { refuseIfElsewhere } from './evidence/identity-elsewhere.ts'
 import { LocalStakeLedger, type StakeLedger } from './evidence/stake-ledger.ts'
+import { FriendRows } from './friends/friend-rows.ts'
+import { Friends } from './friends/friends.ts'
 import { Access } from './grants/access.ts'
 import { Grants } from './grants/grants.ts'
 import { SendBuckets } from './grants/send-buckets.ts'
@@ -39,7 +41,7 @@ import { keepOnLink } from './local/link-only.ts'
 import { LocalPoints } from './local/local-points.ts'
 import { type NeighbourRows, readNeighbours } from './local/neighbours.ts'
 import { ownAddresses } from './local/on-link.ts'
-import { createHost, type HostInit } from './net/create-host.ts'
+import { createHost, type HostComponents, type HostInit } from './net/create-host.ts'
 import type { Host } from './net/host.ts'
 import type { Traffic } from './net/traffic.ts'
 import { mayKeepFor } from './node-mail.ts'
@@ -49,6 +51,9 @@ import { Closing } from './platform/closing.ts'
 import { type Logger, silentLogger } from './platform/logger.ts'
 import { type Random, systemRandom } from './platform/random.ts'
 import { createPoints } from './points/create-points.ts'
+import { NodePush } from './push/node-push.ts'
+import { pushView } from './push/push-view.ts'
+import type { Resolve } from './push/target.ts'
 import { type Base, RookeryNode } from './rookery-node.ts'
 import { createSessionManager, type SessionManagerComponents, type SessionManagerInit } from './sessions/create-session-manager.ts'
 import { createLocators } from './spaces/create-locators.ts'
@@ -86,6 +91,8 @@ export interface NodeOverrides {
   logger?: Logger
   /** `memory`: libp2p's in-process transport, for simulations */
   transport?: 'quic' | 'memory'
+  /** in place of libp2p's own where the transport is `memory` */
+  memoryTransport?: HostComponents['memoryTransport']
   /** settings of the DHT that no config file has */
   dht?: HostInit['dht']
   /** `off`: no A2A edge, whatever the config says */
@@ -101,6 +108,8 @@ export interface NodeOverrides {
   /** in place of multicast DNS and of the system's neighbour table, where local points are on */
   link?: Link
   neighbours?: () => Promise<NeighbourRows>
+  /** in place of the system's resolver, for the hosts of webhooks */
+  resolveWebhook?: Resolve
   /** asked before an agent answers an anonymous request, in place of the setting */
   answerPolicy?: AnswerPolicy
   /** ends a start that is under way; what it had opened is closed */
@@ -179,6 +188,20 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const { interruptMs, attemptsMax, retryFirstMs, retryLastMs } = config.tasks
   const todos = await createTodos({ ...components, gate: contracts }, { interruptMs, attemptsMax, retryFirstMs, retryLastMs })
   closing.push('todos', 500, () => todos.stop())
+  const push = config.push.enabled
+    ? await NodePush.open({
+        ...components,
+        logger: logger.child('push'),
+        todos,
+        grants,
+        rootOf,
+        view: pushView,
+        rules: () => config.push,
+        userAgent: `rookery/${version}`,
+        ...(overrides.resolveWebhook === undefined ? {} : { resolve: overrides.resolveWebhook })
+      })
+    : undefined
+  if (push !== undefined) closing.push('push', 500, () => push.stop())
   go()
 
   const ports = new PortMemory(store)
@@ -291,7 +314,20 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   closing.push('discovery', 250, () => discovery.stop())
   go()
 
-  const node = new RookeryNode({
+  const friends: Friends = new Friends({
+    ...components,
+    logger: logger.child('friends'),
+    rows: await FriendRows.open(components),
+    grants,
+    accepts: () => config.grants.requests === 'anyone',
+    ttlMs: () => config.grants.ttlMs,
+    rootOf,
+    newest,
+    agentOf: (home) => agents.list().find((agent) => homeOf(agent) === home),
+    open: async (from, to, until) => await node.openSession(agents.get(from.name), to, { signal: until })
+  })
+  closing.push('friends', 100, () => friends.stop())
+  const node: RookeryNode = new RookeryNode({
     ...components,
     config,
     key,
@@ -311,6 +347,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     grants,
     buckets,
     access,
+    friends,
     todos,
     contracts,
     queue,
@@ -319,6 +356,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     outgoing,
     outbox,
     keeper,
+    push,
     closing,
     publishing: overrides.locators === 'on-demand' ? 'on-demand' : 'automatic'
   })
@@ -434,7 +472,7 @@ async function openHost(
   const { crypto, clock, evidence } = components
   const open = (listen: readonly string[] | undefined) =>
     createHost(
-      { ...components, validator: recordRules(crypto, evidence), traffic: overrides.traffic },
+      { ...components, validator: recordRules(crypto, evidence), traffic: overrides.traffic, memoryTransport: overrides.memoryTransport },
       {
         privateKey: key.seed,
         listen,

@@ -1,14 +1,20 @@
 import { keepsMessages, type Reachability, reachabilityAt } from '../protocol/delivery/reachability.ts'
+import type { ExecutionRequirements } from '../protocol/ecc/objects.ts'
 import { type Eid, type EidHex, eidToDid } from '../protocol/identity/eid.ts'
+import { A2aError, rookeryErrorOf } from './a2a/a2a-error.ts'
 import { agentCard, rpcUrlOf } from './a2a/agent-card.ts'
-import type { A2aEdge, RemoteAgents } from './a2a/edge.ts'
+import type { Caller } from './a2a/caller.ts'
+import type { A2aEdge, Activated, RemoteAgents } from './a2a/edge.ts'
+import { extendedCard } from './a2a/extended-card.ts'
 import { createKeepAsleep } from './a2a/keep-asleep.ts'
 import { LocalA2a } from './a2a/local-a2a.ts'
 import { createRemoteAgents } from './a2a/remote.ts'
 import { sealForWish } from './a2a/sealed-wish.ts'
 import { sendByMailbox } from './a2a/send-by-mailbox.ts'
 import { type SendOutcome, sendMessage } from './a2a/send-message.ts'
+import { SignedCards } from './a2a/signed-cards.ts'
 import { TaskStreams } from './a2a/task-streams.ts'
+import { withVerifiedCards } from './a2a/verified-cards.ts'
 import { AgentPublishing } from './agent-publishing.ts'
 import { AgentRotations, type RotationReport } from './agent-rotations.ts'
 import { type BackupReport, backUp } from './backup/backup.ts'
@@ -21,9 +27,12 @@ import type { LevelAsleepQueue } from './delivery/level-asleep-queue.ts'
 import { WakeSchedule } from './delivery/wake-schedule.ts'
 import type { DiscoverQuery, Discovery } from './discovery/create-discovery.ts'
 import type { DiscoverOptions, FoundAnonymously } from './discovery/discover.ts'
+import { lateAdmission } from './ecc/execution-contracts.ts'
 import { checkSideEffects } from './ecc/node-contracts.ts'
+import { type BoundRequest, bindExecution, type ExecutionStanding, standingOf } from './ecc/required-execution.ts'
 import { RookeryError } from './errors.ts'
 import type { EvidenceService } from './evidence/evidence.ts'
+import type { Friends } from './friends/friends.ts'
 import type { Access } from './grants/access.ts'
 import type { Grants } from './grants/grants.ts'
 import type { SendBuckets } from './grants/send-buckets.ts'
@@ -44,6 +53,7 @@ import type { Random } from './platform/random.ts'
 import { unknownPoint } from './points/own-points.ts'
 import { readPoint } from './points/point-channel.ts'
 import type { Points } from './points/points.ts'
+import type { NodePush } from './push/node-push.ts'
 import type { RunningSessionManager } from './sessions/create-session-manager.ts'
 import type { Session, SessionOpenOptions } from './sessions/session.ts'
 import type { MailRecords } from './spaces/mail-records.ts'
@@ -60,6 +70,13 @@ const MAINTENANCE_MS = 10 * 60_000
 /** A line of progress for so many records. */
 const DRAIN_PROGRESS_EVERY = 50
 const SEND_WAIT_DEFAULT_MS = 30_000
+
+interface SendOptions {
+  waitMs?: number
+  via?: 'live' | 'mailbox'
+  ttlMs?: number | undefined
+  signal?: AbortSignal
+}
 
 export type { RotationReport } from './agent-rotations.ts'
 export type { Base, NodeParts } from './node-parts.ts'
@@ -92,8 +109,12 @@ export class RookeryNode {
   readonly grants: Grants
   /** how fast tasks may be made with them */
   readonly sendBuckets: SendBuckets
+  /** friend requests, ours and of others; an approval vends a grant */
+  readonly friends: Friends
   /** who may do what with our agents: the one check of every door */
   readonly access: Access
+  /** webhooks of callers; undefined where they are off */
+  readonly push: NodePush | undefined
   readonly todos: LevelTodos
   readonly queue: LevelAsleepQueue
   readonly logger: Logger
@@ -103,6 +124,7 @@ export class RookeryNode {
   opsUrl: string | undefined
   readonly #parts: NodeParts
   readonly #streams: TaskStreams | undefined
+  readonly #signed: SignedCards
   readonly #local: LocalA2a
   readonly #remote: RemoteAgents
   readonly #drain: Drain
@@ -143,6 +165,8 @@ export class RookeryNode {
     this.grants = parts.grants
     this.sendBuckets = parts.buckets
     this.access = parts.access
+    this.friends = parts.friends
+    this.push = parts.push
     this.todos = todos
     this.queue = queue
     this.logger = logger.child('node')
@@ -162,9 +186,12 @@ export class RookeryNode {
       approvalFor: (agent, _message, issuer) =>
         this.#runners.sideEffects(agent) === 'consequential' ? (approvedBy(agent, issuer) ?? 'needed') : 'none',
       maySend: (agent, principal) => parts.access.maySendStill(agent, principal),
+      queueOf: (agent, principal) => parts.access.queueOf(agent, principal),
+      underContract: (agent, request, sinceMs) => lateAdmission(parts.contracts.admitLate(homeOf(agent), request, sinceMs)),
       perSecMax: config.delivery.drainPerSec
     })
     this.attachments = new Attachments(parts, (home, now) => this.#attached(home, now))
+    this.#signed = new SignedCards(crypto)
     this.#streams = config.streams.enabled ? new TaskStreams({ todos, clock }, config.streams) : undefined
     this.#local = new LocalA2a({
       todos,
@@ -172,15 +199,21 @@ export class RookeryNode {
       clock,
       reachability: (agent) => this.reachability(agent),
       card: (agent) => this.card(agent),
+      extendedCard: (agent, caller) => this.#signed.of(agent, this.#extendedCard(agent, caller)).card,
+      contracts: parts.contracts,
       blockingWaitMs: config.tasks.waitMaxMs,
+      ...(parts.push === undefined ? {} : { push: parts.push }),
       ...(this.#streams === undefined ? {} : { streams: this.#streams })
     })
     const remote = createRemoteAgents({ locators, sessions, outgoing, crypto, clock, logger: logger.child('a2a') })
-    this.#remote = {
-      call: (from, to, ...rest) => remote.call(from, this.newestEid(to), ...rest),
-      stream: (from, to, ...rest) => remote.stream(from, this.newestEid(to), ...rest),
-      card: (from, to, ...rest) => remote.card(from, this.newestEid(to), ...rest)
-    }
+    this.#remote = withVerifiedCards(
+      {
+        call: (from, to, ...rest) => remote.call(from, this.newestEid(to), ...rest),
+        stream: (from, to, ...rest) => remote.stream(from, this.newestEid(to), ...rest),
+        card: (from, to, ...rest) => remote.card(from, to, ...rest)
+      },
+      { crypto, logger: logger.child('a2a'), verify: () => config.cards.verify, newest: (eid) => this.newestEid(eid) }
+    )
     this.mail = new NodeMail({
       ...parts,
       newest: (eid) => this.newestEid(eid),
@@ -230,6 +263,8 @@ export class RookeryNode {
       if (this.reachability(agent).state === 'accepts') void this.#drainQuietly(agent)
     }
     this.mail.begin()
+    this.push?.start()
+    this.friends.start()
     this.#maintain()
   }
 
@@ -282,12 +317,29 @@ export class RookeryNode {
   card(agent: LocalAgent): JsonObject {
     return agentCard({
       agent,
+      pushNotifications: this.push !== undefined,
       skills: this.#runners.skills(agent),
       version,
       rpcUrl: rpcUrlOf(this.#edge?.publicUrl ?? 'http://127.0.0.1', agent.did),
       streaming: this.#streams !== undefined,
       bounds: keepsMessages(agent.reachability) ? this.queueBounds : undefined,
       extensions: this.#parts.contracts.extension(homeOf(agent))
+    })
+  }
+
+  /** What a caller with a credential sees: the limits in force for it, and what each skill may do for good (TD-R1, G-72). */
+  #extendedCard(agent: LocalAgent, { principal }: Caller): JsonObject {
+    const { buckets } = this.#parts
+    const { openPerCallerMax } = this.todos.bounds
+    const send = principal.grant === undefined ? undefined : buckets.limitsOf(principal.grant.id)
+    return extendedCard(this.card(agent), {
+      limits: {
+        requests: { bytesMax: this.config.http.bodyBytesMax },
+        tasks: { openMax: openPerCallerMax },
+        ...(this.#streams === undefined ? {} : { streams: { openMax: this.config.streams.perCallerMax } }),
+        ...(send === undefined ? {} : { send: { burst: send.burst, perMinute: send.perMin } })
+      },
+      sideEffects: this.#runners.has(agent) ? this.#runners.sideEffects(agent) : 'consequential'
     })
   }
 
@@ -351,12 +403,36 @@ export class RookeryNode {
   /**
    * Sends an A2A message in the name of one of our agents.
    * @param options.waitMs - for the task to end, by default 30 s; 0: until it is accepted
+   * @param options.require - the result counts only if the agent's contract, activation and receipt meet these (docs/edge-cloud-contract.md)
    * @param options.via - `mailbox`: straight into the agent's asleep queue, where it keeps one
    * @param options.ttlMs - wherever it waits, it ends after so long (G-09), six days at most; default: the longest that each place has
    */
   async send(
     input: { from: HostedAgent; to: Eid; message: JsonObject },
-    { ttlMs, ...options }: { waitMs?: number; via?: 'live' | 'mailbox'; ttlMs?: number | undefined; signal?: AbortSignal } = {}
+    { require, ...options }: SendOptions & { require?: ExecutionRequirements | undefined } = {}
+  ): Promise<SendOutcome> {
+    if (require === undefined) return await this.#send(input, options)
+    const bound = await this.bindExecution(input, require, options)
+    let activated: readonly string[] = []
+    const outcome = await this.#send(
+      { ...input, message: bound.message },
+      {
+        ...options,
+        activated: (extensions) => {
+          activated = extensions
+        }
+      }
+    )
+    const { task } = outcome
+    const agent = this.newestEid(input.to)
+    const execution: ExecutionStanding =
+      task === undefined ? { status: 'pending' } : standingOf(this.#parts.crypto, bound, { task, activated, agent })
+    return { ...outcome, execution }
+  }
+
+  async #send(
+    input: { from: HostedAgent; to: Eid; message: JsonObject },
+    { ttlMs, ...options }: SendOptions & { activated?: Activated }
   ): Promise<SendOutcome> {
     const { agents, clock, queue, outgoing } = this.#parts
     const keep = createKeepAsleep({ outgoing, queue })
@@ -364,7 +440,7 @@ export class RookeryNode {
     const to = this.newestEid(input.to)
     if (ttlMs !== undefined) {
       const copy = await sealForWish(this.#parts, { ...input, to, ttlMs }, signal)
-      const sent = await this.send(input, options)
+      const sent = await this.#send(input, options)
       if (sent.outcome !== 'queued') await copy.forget()
       return sent
     }
@@ -379,8 +455,34 @@ export class RookeryNode {
         messageBytesMax: this.config.http.bodyBytesMax
       },
       { ...input, to },
-      { waitMs: options.waitMs ?? SEND_WAIT_DEFAULT_MS, signal }
+      {
+        waitMs: options.waitMs ?? SEND_WAIT_DEFAULT_MS,
+        signal,
+        ...(options.activated === undefined ? {} : { activated: options.activated })
+      }
     )
+  }
+
+  /**
+   * A message of ours bound to execution requirements, tightened by `edgeCloud.policy` and matched with the contract on the agent's signed card; sent by any
+   * means it carries them along. What came of it is for {@link standingOf} to say.
+   * @throws as {@link bindExecution}; A2A's reasons where the card cannot be had
+   */
+  async bindExecution(
+    input: { from: HostedAgent; to: Eid; message: JsonObject },
+    requirements: ExecutionRequirements,
+    { signal = this.signal }: { signal?: AbortSignal | undefined } = {}
+  ): Promise<BoundRequest> {
+    const { from, message } = input
+    const to = this.newestEid(input.to)
+    const own = this.agents.byEid(to)
+    const card =
+      own !== undefined
+        ? this.card(own)
+        : await this.#remote.card(from, to, { signal, asker: 'local-agent' }).catch((error: unknown) => {
+            throw error instanceof A2aError ? rookeryErrorOf(error) : error
+          })
+    return bindExecution({ card, message, requirements, policy: this.config.edgeCloud.policy, nowMs: this.clock.nowMs() })
   }
 
   /**

@@ -7,10 +7,19 @@ const EMPTY = new Uint8Array(0)
 /** DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-256-GCM. */
 const KEM = concat([utf8('KEM'), Uint8Array.of(0, 0x20)])
 const SUITE = concat([utf8('HPKE'), Uint8Array.of(0, 0x20, 0, 1, 0, 2)])
-const MODE_BASE = 0
+const MODE_BASE = Uint8Array.of(0)
 const KEY_BYTES = 32
 const NONCE_BYTES = 12
 const SECRET_BYTES = 32
+
+/** LabeledExtract's and LabeledExpand's texts (§4), which are the same for every message. */
+const labelled = (suite: Uint8Array, label: string) => concat([VERSION, suite, utf8(label)])
+const labelledFor = (length: number, suite: Uint8Array, label: string) => concat([Uint8Array.of(0, length), labelled(suite, label)])
+const EAE_PRK = labelled(KEM, 'eae_prk')
+const SHARED_SECRET = labelledFor(SECRET_BYTES, KEM, 'shared_secret')
+const SECRET = labelled(SUITE, 'secret')
+const KEY = labelledFor(KEY_BYTES, SUITE, 'key')
+const BASE_NONCE = labelledFor(NONCE_BYTES, SUITE, 'base_nonce')
 
 type Primitives = Pick<CryptoProvider, 'hkdfExtract' | 'hkdfExpand' | 'x25519' | 'aead'>
 
@@ -19,24 +28,24 @@ type Primitives = Pick<CryptoProvider, 'hkdfExtract' | 'hkdfExpand' | 'x25519' |
  * several times as fast as the library that `createHpke` uses, which the tests hold it against.
  */
 export function createHpkeBase({ hkdfExtract, hkdfExpand, x25519, aead }: Primitives): Hpke {
-  const extract = (suite: Uint8Array, salt: Uint8Array, label: string, ikm: Uint8Array) =>
-    hkdfExtract(salt, concat([VERSION, suite, utf8(label), ikm]))
-  const expand = (suite: Uint8Array, prk: Uint8Array, label: string, info: Uint8Array, length: number) =>
-    hkdfExpand(prk, concat([Uint8Array.of(length >> 8, length & 0xff), VERSION, suite, utf8(label), info]), length)
-  const pskIdHash = extract(SUITE, EMPTY, 'psk_id_hash', EMPTY)
+  const pskIdHash = hkdfExtract(EMPTY, labelled(SUITE, 'psk_id_hash'))
   let lastInfo: { info: Uint8Array; hash: Uint8Array } | undefined
   /** A caller's info is the same every time as a rule. */
   const infoHash = (info: Uint8Array) => {
-    if (lastInfo === undefined || !equals(lastInfo.info, info))
-      lastInfo = { info: info.slice(), hash: extract(SUITE, EMPTY, 'info_hash', info) }
+    if (lastInfo === undefined || !equals(lastInfo.info, info)) {
+      lastInfo = { info: info.slice(), hash: hkdfExtract(EMPTY, concat([labelled(SUITE, 'info_hash'), info])) }
+    }
     return lastInfo.hash
   }
 
   const schedule = (dh: Uint8Array, enc: Uint8Array, recipient: Uint8Array, info: Uint8Array) => {
-    const shared = expand(KEM, extract(KEM, EMPTY, 'eae_prk', dh), 'shared_secret', concat([enc, recipient]), SECRET_BYTES)
-    const context = concat([Uint8Array.of(MODE_BASE), pskIdHash, infoHash(info)])
-    const secret = extract(SUITE, shared, 'secret', EMPTY)
-    return { key: expand(SUITE, secret, 'key', context, KEY_BYTES), nonce: expand(SUITE, secret, 'base_nonce', context, NONCE_BYTES) }
+    const shared = hkdfExpand(hkdfExtract(EMPTY, concat([EAE_PRK, dh])), concat([SHARED_SECRET, enc, recipient]), SECRET_BYTES)
+    const secret = hkdfExtract(shared, SECRET)
+    const context = concat([MODE_BASE, pskIdHash, infoHash(info)])
+    return {
+      key: hkdfExpand(secret, concat([KEY, context]), KEY_BYTES),
+      nonce: hkdfExpand(secret, concat([BASE_NONCE, context]), NONCE_BYTES)
+    }
   }
 
   return {

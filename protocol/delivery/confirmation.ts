@@ -7,8 +7,8 @@ import { type Eid, eid } from '../identity/eid.ts'
 import { type GovernedObject, OBJECT_ID_BYTES, type ObjectId, objectId, signedPair } from './object.ts'
 
 export const CONFIRMATION_BYTES_MAX = 512
-/** `delivered`: it had its effect there, once, and is on that disk; `refused`: it never will, for `reason`. */
-export const CONFIRMED_STATES = ['delivered', 'refused'] as const
+/** `delivered`: it had its effect there, once, and is on that disk; `handled`: the task that it became has ended; `refused`: it never will, for `reason`. */
+export const CONFIRMED_STATES = ['delivered', 'handled', 'refused'] as const
 export type ConfirmedState = (typeof CONFIRMED_STATES)[number]
 
 /** What an audience says became of an object, so that whoever kept it can let go of it and its issuer can believe it. */
@@ -48,13 +48,21 @@ export function signConfirmation(signer: Signer, confirmation: Omit<Confirmation
 }
 
 /**
- * Decodes a confirmation and checks that it is signed by the EID that it names, one of those that `isAudience` knows; with `sent`, that it is about that object.
+ * Decodes a confirmation and checks that it is signed by the EID that it names, one of those that `isAudience` knows; with `sent` or `about`, that it is about that object.
  * @throws ProtocolError `TOO_LARGE`, CBOR and field codes, `OBJECT_AUDIENCE` (another signer than the audience), `SIGNATURE_INVALID`, `OBJECT_CONFLICT`
  */
 export function verifyConfirmation(
   crypto: CryptoProvider,
   bytes: Uint8Array,
-  { isAudience, sent }: { isAudience: (by: Eid, audience: Eid) => boolean; sent?: { object: GovernedObject; bytes: Uint8Array } }
+  {
+    isAudience,
+    sent,
+    about = sent === undefined ? undefined : { ...sent.object, objectHash: crypto.sha256(sent.bytes) }
+  }: {
+    isAudience: (by: Eid, audience: Eid) => boolean
+    sent?: { object: GovernedObject; bytes: Uint8Array }
+    about?: Pick<Confirmation, 'objectHash' | 'id' | 'issuer' | 'audience'> | undefined
+  }
 ): Confirmation {
   if (bytes.length > CONFIRMATION_BYTES_MAX) {
     throw new ProtocolError('TOO_LARGE', `a confirmation is at most ${CONFIRMATION_BYTES_MAX} bytes, not ${bytes.length}`)
@@ -84,12 +92,12 @@ export function verifyConfirmation(
   if (!crypto.ed25519.verify(confirmation.by, concat([context('confirmation'), payload]), signature)) {
     throw new ProtocolError('SIGNATURE_INVALID', 'the confirmation is not signed by who it names', { field: 'confirmation.sig' })
   }
-  if (sent !== undefined) {
+  if (about !== undefined) {
     const same =
-      equals(confirmation.objectHash, crypto.sha256(sent.bytes)) &&
-      equals(confirmation.id, sent.object.id) &&
-      equals(confirmation.issuer, sent.object.issuer) &&
-      equals(confirmation.audience, sent.object.audience)
+      equals(confirmation.objectHash, about.objectHash) &&
+      equals(confirmation.id, about.id) &&
+      equals(confirmation.issuer, about.issuer) &&
+      equals(confirmation.audience, about.audience)
     if (!same) throw new ProtocolError('OBJECT_CONFLICT', 'the confirmation is about another object', { field: 'confirmation.hash' })
   }
   return confirmation

@@ -40,14 +40,15 @@ const codeOf = (run: () => unknown) => {
 describe('messages between an audience, an issuer and a keeper', () => {
   const messages: KeeperMessage[] = [
     { type: 'keep', bounds },
-    { type: 'keep', bounds, mail: utf8('a mail record') },
+    { type: 'keep', bounds, mail: utf8('a mail record'), rotations: [utf8('a certificate'), utf8('another')] },
     { type: 'kept', bounds, untilMs: 9 },
     { type: 'fetch', after: 0 },
     { type: 'page', objects: [utf8('a'), utf8('bc')], next: 12, more: true },
     { type: 'release', confirmations: [utf8('c')] },
     { type: 'released', count: 1 },
     { type: 'ask', audience: eid(bob.publicKey), ids: [id] },
-    { type: 'told', held: [id], confirmations: [utf8('c')] }
+    { type: 'told', held: [id], confirmations: [utf8('c')] },
+    { type: 'told', held: [], confirmations: [utf8('c')], rotations: [utf8('a certificate')] }
   ]
 
   it('[G-18] come out of their bytes as they went in', () => {

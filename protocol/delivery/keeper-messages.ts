@@ -1,6 +1,7 @@
 import type { CborFields, CborValue } from '../cbor.ts'
 import { ProtocolError } from '../errors.ts'
 import { type Eid, eid } from '../identity/eid.ts'
+import { ROTATION_BYTES_MAX } from '../identity/rotation.ts'
 import { RECORD_BYTES_MAX } from '../records/envelope.ts'
 import type { QueueBounds } from './bounds.ts'
 import { CONFIRMATION_BYTES_MAX } from './confirmation.ts'
@@ -13,12 +14,14 @@ export const PAGE_OVERHEAD_BYTES = 58
 export const PAGE_OBJECT_OVERHEAD_BYTES = 5
 /** Names in one ASK, confirmations in one RELEASE. */
 export const NAMES_MAX = 256
+/** Rotations that a KEEP shows. */
+export const ROTATIONS_MAX = 8
 const OBJECT_BYTES_MAX = 1_048_576
 
 /** To a keeper; numbers of requests are the asker's own, u32, and answers repeat them. */
 export type KeeperRequest =
-  /** Keep for me, within at most these bounds, and put my `mail` record again while it lives. Whoever asks is the audience; again renews. */
-  | { type: 'keep'; bounds: QueueBounds; mail?: Uint8Array | undefined }
+  /** Keep for me, within at most these bounds, and put my `mail` record again while it lives. You may know me by an EID that I had: the certificates, in order. Whoever asks is the audience; again renews. */
+  | { type: 'keep'; bounds: QueueBounds; mail?: Uint8Array | undefined; rotations?: Uint8Array[] | undefined }
   /** What you hold for me, in order of arrival, from behind this cursor; 0: from the beginning. */
   | { type: 'fetch'; after: number }
   /** Let go of these: each a confirmation that I signed. */
@@ -31,8 +34,8 @@ export type KeeperAnswer =
   | { type: 'kept'; bounds: QueueBounds; untilMs: number }
   | { type: 'page'; objects: Uint8Array[]; next: number; more: boolean }
   | { type: 'released'; count: number }
-  /** those still held, and confirmations of those that are not; in neither: not known here */
-  | { type: 'told'; held: ObjectId[]; confirmations: Uint8Array[] }
+  /** those still held, and confirmations of those that are not; in neither: not known here. `rotations` where the audience showed some: it may sign as what it is now */
+  | { type: 'told'; held: ObjectId[]; confirmations: Uint8Array[]; rotations?: Uint8Array[] | undefined }
 
 export const KEEPER_REQUESTS = ['keep', 'fetch', 'release', 'ask'] as const
 export const KEEPER_ANSWERS = ['kept', 'page', 'released', 'told'] as const
@@ -42,7 +45,11 @@ export type KeeperMessage = KeeperRequest | KeeperAnswer
 export function keeperMembers(message: KeeperMessage): Record<string, CborValue> {
   switch (message.type) {
     case 'keep':
-      return { ...boundsMembers(message.bounds), ...(message.mail === undefined ? {} : { mail: message.mail }) }
+      return {
+        ...boundsMembers(message.bounds),
+        ...(message.mail === undefined ? {} : { mail: message.mail }),
+        ...(message.rotations === undefined ? {} : { rots: message.rotations })
+      }
     case 'kept':
       return { ...boundsMembers(message.bounds), until: message.untilMs }
     case 'fetch':
@@ -56,7 +63,11 @@ export function keeperMembers(message: KeeperMessage): Record<string, CborValue>
     case 'ask':
       return { aud: message.audience, ids: message.ids }
     case 'told':
-      return { held: message.held, confs: message.confirmations }
+      return {
+        held: message.held,
+        confs: message.confirmations,
+        ...(message.rotations === undefined ? {} : { rots: message.rotations })
+      }
   }
 }
 
@@ -65,7 +76,13 @@ export function readKeeperMessage(fields: CborFields, type: KeeperMessage['type'
   switch (type) {
     case 'keep': {
       const mail = fields.optional('mail', (name) => fields.bytes(name, { min: 1, max: RECORD_BYTES_MAX }))
-      return { type, bounds: readBounds(fields), ...(mail === undefined ? {} : { mail }) }
+      const rotations = readRotations(fields)
+      return {
+        type,
+        bounds: readBounds(fields),
+        ...(mail === undefined ? {} : { mail }),
+        ...(rotations === undefined ? {} : { rotations })
+      }
     }
     case 'kept':
       return { type, bounds: readBounds(fields), untilMs: fields.uint('until') }
@@ -84,8 +101,11 @@ export function readKeeperMessage(fields: CborFields, type: KeeperMessage['type'
       return { type, count: fields.uint('count', { max: NAMES_MAX }) }
     case 'ask':
       return { type, audience: eid(fields.bytes('aud', { length: 32 })), ids: readIds(fields, 'ids') }
-    case 'told':
-      return { type, held: readIds(fields, 'held'), confirmations: readConfirmations(fields) }
+    case 'told': {
+      const rotations = readRotations(fields)
+      const told = { held: readIds(fields, 'held'), confirmations: readConfirmations(fields) }
+      return { type, ...told, ...(rotations === undefined ? {} : { rotations }) }
+    }
   }
 }
 
@@ -115,6 +135,10 @@ function readBounds(fields: CborFields): QueueBounds {
 
 function readConfirmations(fields: CborFields): Uint8Array[] {
   return fields.list('confs', { max: NAMES_MAX }, bytesItem('mailbox.confs', CONFIRMATION_BYTES_MAX))
+}
+
+function readRotations(fields: CborFields): Uint8Array[] | undefined {
+  return fields.optional('rots', (name) => fields.list(name, { max: ROTATIONS_MAX }, bytesItem('mailbox.rots', ROTATION_BYTES_MAX)))
 }
 
 function readIds(fields: CborFields, name: string): ObjectId[] {

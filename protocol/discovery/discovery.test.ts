@@ -183,6 +183,18 @@ describe('answers', () => {
     }
   })
 
+  it('[G-37] takes no type but its own: every number that the draft or others use for something else is refused by name', async () => {
+    const [, request] = rows<RequestVector>('discovery-req')[0] as [string, RequestVector]
+    for (let type = 0; type < 256; type++) {
+      const code = await codeOf(() => decodeResponseHead(Uint8Array.of(1, type, 0, 1)))
+      if (type === 0x02) expect(code).toBeUndefined()
+      else expect(code).toBe(type === 0xf0 ? 'RANGE' : 'FRAME_TYPE')
+      const header = fromHex(request.hex)
+      header[1] = type
+      if (type !== 0x01) expect(await codeOf(() => decodeRequestHeader(header))).toBe('FRAME_TYPE')
+    }
+  })
+
   describe.each([
     ['node', nodeCrypto],
     ['noble', nobleCrypto]

@@ -180,7 +180,7 @@ describe('header', () => {
 })
 
 describe('contract block', () => {
-  it('[SFC-06] gives back every block it encoded', () => {
+  it('[SFC-06] [G-55] gives back every block it encoded', () => {
     fc.assert(
       fc.property(arbSfc, (block) => {
         expect(decodeSfc(encodeSfc(block))).toEqual(block)

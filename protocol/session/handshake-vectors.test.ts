@@ -76,7 +76,7 @@ describe('vectors of PSS_NEG', () =>
   check(negVectors as Vector[], decodeNeg, (neg) => (neg.kind === 'retry' ? encodeRetry(neg) : encodeNeg(neg))))
 describe('vectors of PSS_ACK', () =>
   check(ackVectors as Vector[], decodeAck, (ack) => new Uint8Array([...encodeAckClear(ack), ...ack.sealed])))
-describe('vectors of the SFC block', () => check(sfcVectors as Vector[], decodeSfc, encodeSfc))
+describe('[G-55] vectors of the SFC block', () => check(sfcVectors as Vector[], decodeSfc, encodeSfc))
 
 type HandshakeVector = (typeof handshakeVectors)[number]
 

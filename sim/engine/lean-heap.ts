@@ -1,4 +1,5 @@
 import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 
 const GROWTH_PERCENT = 30
 
@@ -9,4 +10,16 @@ const GROWTH_PERCENT = 30
 export function leanHeap(): () => void {
   setFlagsFromString(`--heap-growing-percent=${GROWTH_PERCENT}`)
   return () => setFlagsFromString('--heap-growing-percent=0')
+}
+
+let collect: (() => void) | undefined
+
+/** Bytes on this thread's heap after a full collection. */
+export function collectedHeapBytes(): number {
+  if (collect === undefined) {
+    setFlagsFromString('--expose-gc')
+    collect = runInNewContext('gc') as () => void
+  }
+  collect()
+  return process.memoryUsage().heapUsed
 }

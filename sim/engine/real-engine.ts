@@ -1,7 +1,9 @@
 import { RookeryError } from '../../src/errors.ts'
-import { systemClock } from '../../src/platform/clock.ts'
-import { drawDistinct } from '../scenarios/draw.ts'
+import { type Clock, systemClock } from '../../src/platform/clock.ts'
+import { DirectNetwork } from '../net/direct-network.ts'
+import { LinkModel, NO_DELAYS } from '../net/link-model.ts'
 import { type BootInit, bootNode, joinDht, SIM_K, type SimNode } from './boot-node.ts'
+import { drawDistinct } from './draw.ts'
 import { eachOf } from './each-of.ts'
 import { derivedRandom } from './seeds.ts'
 
@@ -19,15 +21,28 @@ export interface RealEngineInit {
   nodes: number
   seed: number
   signal: AbortSignal
+  /** what lies between the nodes; by default nothing takes time. `quic`: real connections at loopback */
+  network?: DirectNetwork | 'quic'
+  clock?: Clock
+  /** of a network over several threads: which nodes are this one's, and where any of them listens */
+  share?: { indices: readonly number[]; addressOf(index: number): string }
+  /** how the agent of each node is reached */
+  reachability?: (index: number) => BootInit['reachability']
 }
 
 /** Real nodes in this process, each the product's own, on the memory transport. */
 export class RealEngine {
   readonly nodes: SimNode[] = []
+  readonly #down = new Set<number>()
+  readonly network: DirectNetwork | undefined
   readonly #init: RealEngineInit
 
   constructor(init: RealEngineInit) {
     this.#init = init
+    this.network =
+      init.network === 'quic'
+        ? undefined
+        : (init.network ?? new DirectNetwork(new LinkModel([], NO_DELAYS, derivedRandom(init.seed, 'links'))))
   }
 
   /**
@@ -36,26 +51,32 @@ export class RealEngine {
    * @throws RookeryError `SIM_NOT_CONNECTED`; what a node's start throws; or the signal's reason
    */
   async boot(step: () => void): Promise<void> {
-    const { nodes, seed, signal } = this.#init
+    const { nodes, seed, signal, share } = this.#init
     const random = derivedRandom(seed, 'bootstrap')
-    const joined: SimNode[] = []
-    const start = async (index: number, through: readonly SimNode[]): Promise<SimNode> => {
-      signal.throwIfAborted()
-      const bootstrap = through.flatMap((other) => other.bootstrapAddrs)
-      const node = await bootNode({ index, seed, bootstrap, signal })
-      this.nodes.push(node)
-      return node
+    if (share === undefined) {
+      await this.bootFirst()
+      step()
     }
-    const first = await start(0, [])
-    joined.push(first)
-    step()
-    await eachOf(indices(1, nodes), BOOT_AT_ONCE, async (index) => {
-      const node = await start(index, [first, ...drawDistinct(random, joined.slice(1), BOOTSTRAP_OTHERS)])
+    const joined: SimNode[] = [...this.nodes]
+    await eachOf(share?.indices.filter((index) => index > 0) ?? indices(1, nodes), BOOT_AT_ONCE, async (index) => {
+      signal.throwIfAborted()
+      const through =
+        share === undefined
+          ? [this.node(0), ...drawDistinct(random, joined.slice(1), BOOTSTRAP_OTHERS)].flatMap((other) => other.bootstrapAddrs)
+          : // those of the first half are up by then, in whichever thread
+            [0, ...drawDistinct(random, indices(1, Math.floor(index / 2)), BOOTSTRAP_OTHERS)].map((other) => share.addressOf(other))
+      const node = await this.#boot(index, { bootstrap: through })
+      this.nodes.push(node)
       await joinDht(node, signal)
       joined.push(node)
       step()
     })
     this.nodes.sort((a, b) => a.index - b.index)
+  }
+
+  /** The node that all others begin with. */
+  async bootFirst(): Promise<void> {
+    this.nodes.push(await this.#boot(0, { bootstrap: [] }))
   }
 
   /**
@@ -65,15 +86,16 @@ export class RealEngine {
   async settle(progress: (settled: number) => void): Promise<void> {
     const { nodes, signal } = this.#init
     const wanted = Math.min(SIM_K, nodes - 1)
+    const all = this.nodes.length
     const startedMs = systemClock.monotonicMs()
     let lookedUpMs = startedMs
     for (;;) {
       const lacking = this.nodes.filter(({ node }) => node.host.dht.routingTableSize() < wanted)
-      progress(nodes - lacking.length)
+      progress(all - lacking.length)
       if (lacking.length === 0) return
       const nowMs = systemClock.monotonicMs()
       if (nowMs - startedMs > SETTLE_TIMEOUT_MS) {
-        throw new RookeryError('SIM_NOT_SETTLED', `${lacking.length} of ${nodes} nodes know fewer than ${wanted} others`, {
+        throw new RookeryError('SIM_NOT_SETTLED', `${lacking.length} of ${all} nodes know fewer than ${wanted} others`, {
           kind: 'timeout',
           remedy: 'run fewer nodes, or use a machine with more time to spare'
         })
@@ -94,7 +116,7 @@ export class RealEngine {
     const first = this.nodes.length
     const added: SimNode[] = []
     await eachOf([...seeds.entries()], BOOT_AT_ONCE, async ([i, nodeSeed]) => {
-      const node = await bootNode({ index: first + i, seed, bootstrap, signal, nodeSeed, ...more })
+      const node = await this.#boot(first + i, { bootstrap, nodeSeed, ...more })
       this.nodes.push(node)
       added.push(node)
       await joinDht(node, signal)
@@ -102,8 +124,47 @@ export class RealEngine {
     return added
   }
 
+  #boot(index: number, more: Pick<BootInit, 'bootstrap' | 'nodeSeed' | 'clock' | 'level'>): Promise<SimNode> {
+    const { seed, signal, clock, reachability } = this.#init
+    return bootNode({
+      index,
+      seed,
+      signal,
+      network: this.network,
+      ...(clock === undefined ? {} : { clock }),
+      reachability: reachability?.(index),
+      ...more
+    })
+  }
+
+  /** Ends a node without a word to anyone; its disk stays. */
+  async kill(index: number): Promise<void> {
+    const sim = this.node(index)
+    if (this.#down.has(index)) return
+    this.#down.add(index)
+    await sim.node.stop()
+  }
+
+  /** Starts it again on the same disk, through nodes that run. */
+  async restart(index: number): Promise<SimNode> {
+    const before = this.node(index)
+    if (!this.#down.has(index)) return before
+    const { seed, signal } = this.#init
+    const up = this.nodes.filter((other) => other.index !== index && !this.#down.has(other.index))
+    const through = drawDistinct(derivedRandom(seed, 'bootstrap-again', index), up, 1 + BOOTSTRAP_OTHERS)
+    const sim = await this.#boot(index, { bootstrap: through.flatMap((other) => other.bootstrapAddrs), level: before.level })
+    this.nodes[this.nodes.indexOf(before)] = sim
+    this.#down.delete(index)
+    await joinDht(sim, signal)
+    return sim
+  }
+
+  isUp(index: number): boolean {
+    return !this.#down.has(index)
+  }
+
   node(index: number): SimNode {
-    const node = this.nodes[index]
+    const node = this.nodes[index]?.index === index ? this.nodes[index] : this.nodes.find((one) => one.index === index)
     if (node === undefined) throw new TypeError(`there is no node ${index}`)
     return node
   }

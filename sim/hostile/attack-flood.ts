@@ -2,11 +2,12 @@ import { concat } from '../../protocol/bytes.ts'
 import { buildRequest, DISCOVERY_PROTOCOL, withNonce } from '../../protocol/discovery/request.ts'
 import { nonceBytes, requestSeed, WORK_BITS_MIN } from '../../protocol/discovery/work.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
+import { peerIdText } from '../../src/identity/node-key.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { createSearch } from '../../src/work/search.ts'
 import type { SimNode } from '../engine/boot-node.ts'
+import { drawDistinct } from '../engine/draw.ts'
 import { derivedBytes } from '../engine/seeds.ts'
-import { drawDistinct } from '../scenarios/draw.ts'
 import { openRawChannel, type RawChannel } from './raw-channel.ts'
 import type { World } from './world.ts'
 
@@ -50,8 +51,10 @@ export async function discoveryFlood(world: World, { lacking, enough }: { lackin
     })
   const without = made(lacking, 0, (header) => header)
   const withWork = made(enough, lacking, solved)
-  const address = target.bootstrapAddrs[0] as string
-  const channels = await Promise.all(Array.from({ length: FLOODERS }, () => openRawChannel(address, world.signal)))
+  const { network } = world.engine
+  if (network === undefined) throw new TypeError('a flood comes over the memory transport')
+  const stranger = (i: number) => peerIdText(nodeCrypto.ed25519.publicKey(derivedBytes(world.seed, 'flooder', i)))
+  const channels = Array.from({ length: FLOODERS }, (_, i) => openRawChannel(network, stranger(i), target.node.peer))
   try {
     const before = stats()
     // half of them while nobody searches, so that their rate is that of the node and not of the searches beside

@@ -1,7 +1,7 @@
 import { systemClock } from '../../src/platform/clock.ts'
 import type { SimNode } from '../engine/boot-node.ts'
+import { drawDistinct } from '../engine/draw.ts'
 import { eachOf } from '../engine/each-of.ts'
-import { drawDistinct } from '../scenarios/draw.ts'
 import { announceOf, joinOf, madeUp } from './forgeries.ts'
 import { putToRegistrar } from './raw.ts'
 import type { World } from './world.ts'

@@ -4,12 +4,12 @@ import { systemClock } from '../../src/platform/clock.ts'
 import type { Random } from '../../src/platform/random.ts'
 import type { FindResult } from '../../src/spaces/spaces.ts'
 import type { SimNode } from '../engine/boot-node.ts'
+import { drawDistinct, drawInteger } from '../engine/draw.ts'
 import { eachOf } from '../engine/each-of.ts'
 import type { RealEngine } from '../engine/real-engine.ts'
 import type { RunLog } from '../engine/run-log.ts'
 import { derivedRandom } from '../engine/seeds.ts'
-import { drawDistinct, drawInteger } from '../scenarios/draw.ts'
-import type { Measured } from '../scenarios/scenario.ts'
+import type { Measured } from '../run/measured.ts'
 
 const JOINS_AT_ONCE = 8
 const SEARCHES_AT_ONCE = 3
@@ -51,8 +51,8 @@ export interface WorldInit {
   seed: number
   log: RunLog
   measured: Measured
-  /** part of the nodes that turn hostile, 0 to 1 */
-  share: number
+  /** part of the nodes that turn hostile, 0 to 1; or which */
+  share: number | readonly number[]
   searches: number
   signal: AbortSignal
 }
@@ -63,7 +63,8 @@ export class World {
   readonly seed: number
   readonly log: RunLog
   readonly measured: Measured
-  readonly searches: number
+  /** of one measure */
+  searches: number
   readonly signal: AbortSignal
   readonly random: Random
   readonly honest: SimNode[]
@@ -81,7 +82,10 @@ export class World {
     this.signal = signal
     this.random = derivedRandom(seed, 'hostile')
     // the first node is where all others begin
-    this.hostile = drawDistinct(this.random, engine.nodes.slice(1), Math.round(engine.nodes.length * share))
+    this.hostile =
+      typeof share === 'number'
+        ? drawDistinct(this.random, engine.nodes.slice(1), Math.round(engine.nodes.length * share))
+        : engine.nodes.filter(({ index }) => share.includes(index))
     this.honest = engine.nodes.filter((node) => !this.hostile.includes(node))
   }
 

@@ -1,4 +1,5 @@
-import type { Distribution } from './distribution.ts'
+import { stringify } from 'yaml'
+import { curves, escaped, histogram, mebibytes, number, seconds, table, topology, wakeStorm } from './charts.ts'
 import type { SimReport } from './report.ts'
 
 /** `report.html`: one file, no network, light and dark, charts as SVG with their numbers as tables for those who cannot see them. */
@@ -17,7 +18,7 @@ export function renderHtml(report: SimReport): string {
 <header>
 <h1>${escaped(report.scenario)} <span class="verdict ${report.success ? 'good' : 'bad'}">${report.success ? 'passed' : report.interrupted ? 'interrupted' : 'failed'}</span></h1>
 <p class="lead">${escaped(report.description)}</p>
-<p>${report.nodes} real nodes on the ${report.transport} transport, seed ${report.seed}, ${escaped(report.startedAt)}; ${seconds(report.wallMs)} on ${report.machine.cores} cores.</p>
+<p>${report.nodes} ${report.engine === 'model' ? 'modelled nodes on a clock of their own' : `real nodes on the ${report.transport} transport, in real time${report.threads > 1 ? `, in ${report.threads} threads` : ''}`}, seed ${report.seed}, ${escaped(report.startedAt)}; ${seconds(report.wallMs)} on ${report.machine.cores} cores.</p>
 ${report.latencyValid ? '' : '<p class="warning">The machine was the bottleneck (its event loop was saturated): latencies below measure this machine, not a network. Counts, hops and success stand.</p>'}
 </header>
 <section class="tiles" aria-label="Summary">
@@ -27,26 +28,85 @@ ${tile('Sessions opened', `${report.sessions.opened} / ${report.sessions.wanted}
 ${tile('Memory', `${mebibytes(report.memory.rssBytesMax)} MiB`, `at its highest, ${(report.memory.bytesPerNode / 1_048_576).toFixed(2)} MiB a node`)}
 </section>
 <section>
+<h2>Invariants</h2>
+${table(
+  'Judged all the time',
+  ['invariant', 'state', 'judged', 'broken'],
+  report.invariants.map(({ says, state, judged, brokenCount }) => [says, STATES[state], number(judged), number(brokenCount)])
+)}
+${
+  report.broken.length === 0
+    ? ''
+    : table(
+        'What broke',
+        ['invariant', 'at', 'node', 'what'],
+        report.broken.map((one) => [one.invariant, seconds(one.atMs), String(one.node), one.message])
+      )
+}
+${
+  report.checks.length === 0
+    ? ''
+    : table(
+        'Attacks',
+        ['attack', 'measured', 'value', 'bound', 'holds'],
+        report.checks.map((one) => [one.attack, one.what, number(one.value), `${one.is} ${number(one.bound)}`, one.holds ? 'yes' : 'no'])
+      )
+}
+</section>
+<section>
 <h2>Discovery</h2>
 <div class="charts">
-${chart('Search latency', report.discovery.latencyMs)}
-${chart('Hops of a search, to the last registrar', report.discovery.hops)}
-${chart('Members found by a search', report.discovery.membersFound)}
+${histogram('Search latency', report.discovery.latencyMs)}
+${histogram('Hops of a search, to the last registrar', report.discovery.hops)}
+${histogram('Members found by a search', report.discovery.membersFound)}
+${curves(
+  'Success over time',
+  report.series.points,
+  report.series.stepMs,
+  [
+    { name: 'went well', ink: 'a', value: (point) => point.ok },
+    { name: 'failed', ink: 'b', value: (point) => point.failed }
+  ],
+  'actions'
+)}
 </div>
 </section>
 <section>
 <h2>Joining and sessions</h2>
 <div class="charts">
-${chart('Time to join the space', report.join.latencyMs)}
-${chart('Session handshake', report.sessions.handshakeMs)}
-${chart('Item there and back over the session', report.sessions.roundTripMs)}
+${histogram('Time to join the space', report.join.latencyMs)}
+${histogram('Session handshake', report.sessions.handshakeMs)}
+${histogram('Item there and back over the session', report.sessions.roundTripMs)}
+${histogram('Message until it is acknowledged', report.sends.latencyMs)}
+</div>
+</section>
+<section>
+<h2>Sleep</h2>
+<div class="charts">
+${curves(
+  'Messages that wait',
+  report.series.points,
+  report.series.stepMs,
+  [
+    { name: 'in all queues', ink: 'a', value: (point) => point.queued },
+    { name: 'in the longest', ink: 'b', value: (point) => point.queuedMost }
+  ],
+  'the most'
+)}
+${wakeStorm('Wakes by second of the period', report.wakes)}
+</div>
+</section>
+<section>
+<h2>The network</h2>
+<div class="charts">
+${report.topologies.map(topology).join('\n')}
 </div>
 </section>
 <section>
 <h2>Load</h2>
 <div class="charts">
-${chart('Messages sent a node', report.messages.perNode)}
-${chart('Bytes sent a node', report.messages.bytesPerNode)}
+${histogram('Messages sent a node', report.messages.perNode)}
+${histogram('Bytes sent a node', report.messages.bytesPerNode)}
 </div>
 ${table(
   'Messages by protocol',
@@ -99,11 +159,17 @@ ${
 }
 <p>The same again: <code>${escaped(report.replay)}</code></p>
 </section>
+<section>
+<h2>The scenario</h2>
+<pre class="panel">${escaped(stringify(report.definition))}</pre>
+</section>
 </main>
 </body>
 </html>
 `
 }
+
+const STATES = { holds: 'holds', broken: 'BROKEN', 'not-seen': 'not seen in this run', off: 'off' } as const
 
 const STYLE = `
 :root { color-scheme: light dark; --ground: #fbfaf7; --panel: #fff; --ink: #1d2327; --soft: #59646c; --line: #d9dcd6; --bar: #2f6f8f; --good: #1f7a4d; --bad: #b3261e; --warn: #8a5a00; }
@@ -121,67 +187,13 @@ p { margin: .25rem 0; } .lead { font-size: 1.05rem; } .warning { color: var(--wa
 svg { width: 100%; height: auto; display: block; } svg rect { fill: var(--bar); } svg text { fill: var(--soft); font: 11px system-ui, sans-serif; } svg line { stroke: var(--line); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; } td, th { text-align: left; padding: .3rem .5rem; border-bottom: 1px solid var(--line); vertical-align: top; } td:not(:first-child), th:not(:first-child) { text-align: right; }
 details { color: var(--soft); font-size: .85rem; } summary { cursor: pointer; }
+svg path { fill: none; stroke: var(--bar); stroke-width: 1.5; } svg path.b { stroke: var(--bad); } svg .edge { stroke: var(--line); stroke-width: .5; } svg circle.up, svg circle.a { fill: var(--bar); } svg circle.asleep { fill: var(--warn); } svg circle.down { fill: none; stroke: var(--soft); } svg circle.hostile, svg circle.b { fill: var(--bad); } svg.net { max-width: 26rem; margin: 0 auto; }
+.key { display: inline-block; width: .7em; height: .7em; border-radius: 50%; margin: 0 .3em 0 .5em; background: var(--bar); } .key.b, .key.hostile { background: var(--bad); } .key.asleep { background: var(--warn); } .key.down { background: none; border: 1px solid var(--soft); }
+pre { overflow-x: auto; font-size: .85rem; }
 .panel { margin-top: .75rem; overflow-x: auto; } code { background: var(--panel); border: 1px solid var(--line); border-radius: .25rem; padding: .1rem .35rem; overflow-wrap: anywhere; }
 @media (max-width: 30rem) { .charts { grid-template-columns: 1fr; } }
 `
 
 function tile(title: string, value: string, detail: string): string {
   return `<div class="tile"><small>${escaped(title)}</small><b>${escaped(value)}</b><small>${escaped(detail)}</small></div>`
-}
-
-const WIDTH = 480
-const HEIGHT = 180
-const LEFT = 34
-/** room for the unit beside the last label */
-const RIGHT = 62
-const BOTTOM = 24
-const BAR_WIDTH_MAX = 56
-const LABELS_MAX = 6
-
-function chart(title: string, data: Distribution): string {
-  if (data.count === 0) return `<figure><h3>${escaped(title)}</h3><p>no samples</p></figure>`
-  const caption = `median ${number(data.p50)}, p90 ${number(data.p90)}, p99 ${number(data.p99)}, most ${number(data.max)} ${data.unit}; ${data.count} samples`
-  const highest = Math.max(...data.bins.map((bin) => bin.count))
-  const step = Math.min(BAR_WIDTH_MAX, (WIDTH - LEFT - RIGHT) / data.bins.length)
-  const floor = HEIGHT - BOTTOM
-  const bars = data.bins
-    .map((bin, i) => {
-      const height = (bin.count / highest) * (floor - 12)
-      const name = `${number(bin.from)} to ${number(bin.to)} ${escaped(data.unit)}: ${bin.count}`
-      return `<rect x="${(LEFT + i * step + 1).toFixed(1)}" y="${(floor - height).toFixed(1)}" width="${Math.max(1, step - 2).toFixed(1)}" height="${height.toFixed(1)}"><title>${name}</title></rect>`
-    })
-    .join('')
-  const every = Math.ceil(data.bins.length / LABELS_MAX)
-  const labels = data.bins
-    .map((bin, i) => (i % every === 0 ? `<text x="${(LEFT + i * step + 1).toFixed(1)}" y="${HEIGHT - 8}">${number(bin.from)}</text>` : ''))
-    .join('')
-  const rows = data.bins.filter((bin) => bin.count > 0).map((bin) => [`${number(bin.from)} to ${number(bin.to)}`, number(bin.count)])
-  return `<figure><h3>${escaped(title)}</h3>
-<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${escaped(`Histogram of ${title.toLowerCase()}: ${caption}`)}"><line x1="${LEFT}" y1="${floor}" x2="${WIDTH}" y2="${floor}"/>${bars}${labels}<text x="0" y="16">${highest}</text><text x="${WIDTH}" y="${HEIGHT - 8}" text-anchor="end">${escaped(data.unit)}</text></svg>
-<figcaption><small>${escaped(caption)}</small><details><summary>numbers</summary>${rowsTable([data.unit, 'samples'], rows)}</details></figcaption></figure>`
-}
-
-function table(title: string, head: string[], rows: string[][]): string {
-  return `<div class="panel"><h3>${escaped(title)}</h3>${rowsTable(head, rows)}</div>`
-}
-
-function rowsTable(head: string[], rows: string[][]): string {
-  const line = (cells: string[], tag: string) => `<tr>${cells.map((cell) => `<${tag}>${escaped(cell)}</${tag}>`).join('')}</tr>`
-  return `<table><thead>${line(head, 'th')}</thead><tbody>${rows.map((row) => line(row, 'td')).join('')}</tbody></table>`
-}
-
-function number(value: number): string {
-  return value.toLocaleString('en', { maximumFractionDigits: value < 10 ? 2 : value < 100 ? 1 : 0 })
-}
-
-function seconds(ms: number): string {
-  return `${(ms / 1_000).toFixed(2)} s`
-}
-
-function mebibytes(bytes: number): string {
-  return Math.round(bytes / 1_048_576).toString()
-}
-
-function escaped(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;').replaceAll("'", '&#39;')
 }

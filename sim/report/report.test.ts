@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { type EventLoopFigures, MachineWatch } from '../engine/machine-watch.ts'
 import { RunLog } from '../engine/run-log.ts'
-import { firstContact } from '../scenarios/first-contact.ts'
+import { Invariants } from '../run/invariants.ts'
+import { Recorder } from '../run/recorder.ts'
+import { loadScenario } from '../scenario/shipped.ts'
 import { renderHtml } from './html.ts'
 import type { SimReport } from './report.ts'
 import { type RunFacts, summarize } from './summarize.ts'
@@ -12,25 +14,36 @@ const idle: EventLoopFigures = { delayP50Ms: 0.2, delayP99Ms: 4, delayMaxMs: 12,
 function facts(): RunFacts {
   const watch = new MachineWatch()
   watch.stop()
+  const recorder = new Recorder()
+  Object.assign(recorder.measured, {
+    join: { wanted: 2, latenciesMs: [10, 20] },
+    discovery: { wanted: 3, members: 2, latenciesMs: [5, 6, 7], hops: [1, 1, 2], membersFound: [2, 2, 1] },
+    sessions: { wanted: 3, opened: 3, handshakesMs: [3, 3, 4], roundTripsMs: [1, 1, 1] }
+  })
   return {
-    scenario: firstContact,
+    definition: loadScenario('first-contact'),
+    engine: 'real',
+    transport: 'memory',
+    threads: 1,
     nodes: 3,
     seed: 7,
     startedAtMs: 1_767_225_600_000,
     wallMs: 1_234.5,
     log: new RunLog(watch, () => {}),
-    measured: {
-      join: { wanted: 2, latenciesMs: [10, 20] },
-      discovery: { wanted: 3, members: 2, latenciesMs: [5, 6, 7], hops: [1, 1, 2], membersFound: [2, 2, 1] },
-      sessions: { wanted: 3, opened: 3, handshakesMs: [3, 3, 4], roundTripsMs: [1, 1, 1] }
-    },
+    recorder,
+    invariants: new Invariants(),
     memory: { rssBytesBefore: 100, rssBytesBooted: 300, rssBytesMax: 400 },
     eventLoop: idle,
-    sent: [
-      [{ protocol: '/rookery/kad/1.0.0', messages: 4, bytes: 400 }],
-      [{ protocol: '/rookery/kad/1.0.0', messages: 2, bytes: 100 }],
-      [{ protocol: '/rookery/pss/1.0.0', messages: 1, bytes: 1_000 }]
-    ],
+    sent: {
+      messages: [4, 2, 1],
+      bytes: [400, 100, 1_000],
+      byProtocol: [
+        { protocol: '/rookery/kad/1.0.0', messages: 4, bytes: 400 },
+        { protocol: '/rookery/kad/1.0.0', messages: 2, bytes: 100 },
+        { protocol: '/rookery/pss/1.0.0', messages: 1, bytes: 1_000 }
+      ]
+    },
+    eventLog: { sha256: '', lines: [] },
     interrupted: false
   }
 }
@@ -55,9 +68,10 @@ describe('the report of a run', () => {
   })
 
   it.each<[string, (facts: RunFacts) => void]>([
-    ['a join is missing', (run) => run.measured.join.latenciesMs.pop()],
-    ['a search found nothing', (run) => run.measured.discovery.latenciesMs.pop()],
-    ['a session did not echo', (run) => run.measured.sessions.opened--],
+    ['a join is missing', (run) => run.recorder.measured.join.latenciesMs.pop()],
+    ['a search found nothing', (run) => run.recorder.measured.discovery.latenciesMs.pop()],
+    ['a session did not echo', (run) => run.recorder.measured.sessions.opened--],
+    ['an invariant broke', (run) => run.invariants.see({ fact: 'queue', node: 1, length: 2, bound: 1 }, 0)],
     ['something failed', (run) => run.log.failed('join', 1, new Error('no'))],
     ['it was interrupted', (run) => Object.assign(run, { interrupted: true })]
   ])('is no success when %s', (_what, spoil) => {
@@ -110,7 +124,7 @@ describe('report.html', () => {
 
   it('says so where there are no samples', () => {
     const run = facts()
-    run.measured.sessions.handshakesMs = []
+    run.recorder.measured.sessions.handshakesMs = []
     expect(renderHtml(summarize(run))).toContain('<h3>Session handshake</h3><p>no samples</p>')
   })
 })

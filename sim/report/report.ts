@@ -1,6 +1,10 @@
 import type { EventLoopFigures } from '../engine/machine-watch.ts'
 import type { Failure, Phase } from '../engine/run-log.ts'
 import type { Check } from '../hostile/world.ts'
+import type { Broken, Verdict } from '../run/invariants.ts'
+import type { SeriesPoint, Topology } from '../run/recorder.ts'
+import type { Definition, EngineKind } from '../scenario/definition.ts'
+import type { Plan } from '../scenario/events.ts'
 import type { Distribution } from './distribution.ts'
 
 /** What a run writes as `report.json`; times in milliseconds, sizes in bytes. */
@@ -8,8 +12,11 @@ export interface SimReport {
   scenario: string
   description: string
   seed: number
-  engine: 'real'
-  transport: 'memory'
+  engine: EngineKind
+  transport: 'memory' | 'quic' | 'model'
+  /** `real`: a second of the run is a second; `model`: the model's own clock */
+  time: 'real' | 'model'
+  threads: number
   nodes: number
   startedAt: string
   wallMs: number
@@ -35,16 +42,37 @@ export interface SimReport {
     membersFound: Distribution
   }
   sessions: { wanted: number; opened: number; handshakeMs: Distribution; roundTripMs: Distribution }
+  /** messages; acknowledged as delivered or kept */
+  sends: { wanted: number; acked: number; latencyMs: Distribution }
   /** sent on negotiated streams; what carries the streams is not in it */
   messages: { perNode: Distribution; bytesPerNode: Distribution; byProtocol: { protocol: string; messages: number; bytes: number }[] }
+  /** actions by kind */
+  actions: Record<string, { ok: number; failed: number }>
+  series: { stepMs: number; points: SeriesPoint[] }
+  /** wakes by second of the period */
+  wakes: { second: number; count: number }[]
+  topologies: Topology[]
+  invariants: Verdict[]
+  /** what broke; the first hundred */
+  broken: Broken[]
   /** what was measured against a bound, in scenarios with attackers */
   checks: Check[]
   failures: Failure[]
   /** failures in all; the list holds the first hundred */
   failuresCount: number
+  /** of the model, whose log is the same for the same seed; of real nodes it tells what was done */
+  eventLog: { sha256: string; lines: string[] }
+  /** of the model engine */
+  model?: { events: number; eventsPerSec: number; simulatedMs: number }
   /** ended before its plan was done */
   interrupted: boolean
   success: boolean
   /** runs the same again */
   replay: string
+  /** the scenario itself, as it was checked; durations in milliseconds */
+  definition: Definition
+  /** what happened, where it was not what the scenario plans: a failure made short */
+  plan?: Plan
+  /** how short a failing run was made */
+  shrunk?: { events: number; of: number; runs: number }
 }

@@ -25,6 +25,8 @@ export interface AgentCardInput {
   rpcUrl: string
   /** whether SendStreamingMessage and SubscribeToTask are answered (TD-28); default: no */
   streaming?: boolean
+  /** whether webhooks are told of tasks (TD-36); default: no */
+  pushNotifications?: boolean
   /** of its queue; undefined where nothing is kept for it */
   bounds: QueueBounds | undefined
   /** entries of other parts of the node; default: none */
@@ -32,7 +34,16 @@ export interface AgentCardInput {
 }
 
 /** The agent's card in ProtoJSON, from the settings in effect (OD-30, TD-29). */
-export function agentCard({ agent, skills, version, rpcUrl, streaming = false, bounds, extensions = [] }: AgentCardInput): JsonObject {
+export function agentCard({
+  agent,
+  skills,
+  version,
+  rpcUrl,
+  streaming = false,
+  pushNotifications = false,
+  bounds,
+  extensions = []
+}: AgentCardInput): JsonObject {
   return {
     name: agent.name,
     description: agent.description === '' ? `The agent ${agent.name}` : agent.description,
@@ -43,12 +54,17 @@ export function agentCard({ agent, skills, version, rpcUrl, streaming = false, b
     ],
     capabilities: {
       streaming,
-      pushNotifications: false,
+      pushNotifications,
       extendedAgentCard: true,
       extensions: [...offlineDelivery(agent, bounds), reachability(agent.reachability, bounds), ...extensions]
     },
     securitySchemes: {
-      bearer: { httpAuthSecurityScheme: { scheme: 'Bearer', description: 'The token of a local agent of the node that serves this card' } }
+      bearer: {
+        httpAuthSecurityScheme: {
+          scheme: 'Bearer',
+          description: 'The credential of a grant that this agent’s owner gave, or the token of an agent of its node'
+        }
+      }
     },
     securityRequirements: [{ schemes: { bearer: {} } }],
     defaultInputModes: ['text/plain', 'application/json', 'application/octet-stream'],

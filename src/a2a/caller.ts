@@ -1,3 +1,4 @@
+import type { Admission } from '../ecc/execution-contracts.ts'
 import type { VerifiedPrincipal } from '../grants/principal.ts'
 import type { WriteOp } from '../store/store.ts'
 import type { Todo } from '../tasks/todo.ts'
@@ -17,6 +18,8 @@ export class Caller {
   readonly wait: 'settled' | 'now'
   /** to be called where the message had come before: it costs nothing then */
   readonly repeated: () => void
+  /** under which contract a send is executed; undefined: core A2A */
+  readonly admission: Admission | undefined
   /** the last event of a task that the caller has of an earlier stream, as the stream numbered it */
   readonly lastEventId: string | undefined
   /** why a call of 0.3 was refused: the SDK keeps neither our codes nor our details */
@@ -30,6 +33,7 @@ export class Caller {
     alongside?: (() => readonly WriteOp[]) | undefined
     wait?: 'settled' | 'now'
     repeated?: () => void
+    admission?: Admission | undefined
     lastEventId?: string | undefined
   }) {
     this.principal = init.principal
@@ -40,6 +44,7 @@ export class Caller {
     this.alongside = init.alongside ?? (() => [])
     this.wait = init.wait ?? 'settled'
     this.repeated = init.repeated ?? (() => undefined)
+    this.admission = init.admission
     this.lastEventId = init.lastEventId
   }
 

@@ -1,11 +1,12 @@
 import { fromHex, toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { verifyConfirmation } from '../../protocol/delivery/confirmation.ts'
-import { DEPOSIT_OBJECT_BYTES_MAX, verifyReceipt } from '../../protocol/delivery/mailbox.ts'
+import { DEPOSIT_OBJECT_BYTES_MAX, type Receipt, verifyReceipt } from '../../protocol/delivery/mailbox.ts'
 import { decodeObject, type GovernedObject, OBJECT_LIFE_MAX_MS } from '../../protocol/delivery/object.ts'
 import { awaitsDelivery } from '../../protocol/delivery/outbox-state.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { type Eid, type EidHex, eidHex, eid as eidOf } from '../../protocol/identity/eid.ts'
+import { rotationsFrom } from '../../protocol/identity/rotation.ts'
 import { mailboxChannelOf } from '../delivery/mailbox-channel.ts'
 import { depositObject } from '../delivery/mailbox-client.ts'
 import type { Outbox, OutboxEntry, OutboxEvidence } from '../delivery/outbox.ts'
@@ -35,7 +36,14 @@ const NEVER: ReadonlySet<string> = new Set([
   'CONTENT_TYPE_NOT_SUPPORTED'
 ])
 /** The audience answered, so its keepers have nothing to do. */
-const MET: ReadonlySet<string> = new Set(['RATE_LIMITED', 'STORE_WRITE_FAILED', 'UNAUTHENTICATED', 'INTERNAL_ERROR'])
+const MET: ReadonlySet<string> = new Set([
+  'RATE_LIMITED',
+  'SEND_RATE_LIMITED',
+  'PERMISSION_DENIED',
+  'STORE_WRITE_FAILED',
+  'UNAUTHENTICATED',
+  'INTERNAL_ERROR'
+])
 const TERMINAL = new Set(['TASK_STATE_COMPLETED', 'TASK_STATE_FAILED', 'TASK_STATE_CANCELED', 'TASK_STATE_REJECTED'])
 /** The audience is waited for so long, one keeper so long; the next has its turn whatever it does. A repetition does no harm. */
 const AUDIENCE_MS = 15_000
@@ -47,6 +55,7 @@ interface Deposited {
   object: GovernedObject
   bytes: Uint8Array
 }
+type About = Pick<Receipt, 'objectHash' | 'id' | 'issuer' | 'audience'>
 type SignedReceipt = OutboxEvidence['receipts'][number]
 
 export interface DeliverComponents {
@@ -88,8 +97,8 @@ export class OutboxDelivery {
       if (live.audience === 'met') return live
       why = live.why ?? why
     }
-    // What was delivered is nobody else's to keep; only the audience can say more of it.
-    if (!awaitsDelivery(entry.state)) return { news: undefined, audience: 'away', why }
+    // What was delivered is nobody else's to keep; only the audience can say more of it, and those who kept it pass its word on.
+    if (!awaitsDelivery(entry.state)) return { why, ...(await this.#since(entry, { from, to }, signal)), audience: 'away' }
     const kept = await this.#keepers(entry, { from, to, message }, signal)
     return { ...kept, audience: 'away', why }
   }
@@ -190,7 +199,8 @@ export class OutboxDelivery {
     signal: AbortSignal
   ): Promise<Pick<Attempted, 'news' | 'confirmation'> | { receipt: Uint8Array } | { why: string }> {
     const { crypto, clock, logger } = this.#c
-    const word = await this.#ask(session, { ...deposited, to }, signal)
+    const { object, bytes } = deposited
+    const word = await this.#ask(session, { ...object, objectHash: crypto.sha256(bytes) }, to, signal)
     if (typeof word !== 'string') return word
     if (stands.signed !== undefined && word === 'held') return stands.signed
     if (stands.signed !== undefined)
@@ -200,29 +210,55 @@ export class OutboxDelivery {
     return answer.status === 'stored' ? { receipt: answer.receipt } : { why: answer.refusal.code.toUpperCase().replaceAll('-', '_') }
   }
 
+  /** What the keepers of a delivered message know of it by now: that it was handled, or nothing new. */
+  async #since(
+    entry: OutboxEntry,
+    { from, to }: { from: LocalAgent; to: Eid },
+    signal: AbortSignal
+  ): Promise<{ news: Attempted['news']; confirmation?: Uint8Array | undefined }> {
+    const { crypto, clock, logger, newest } = this.#c
+    for (const { keeper, receipt } of (await this.#c.outbox.evidence(entry)).receipts) {
+      signal.throwIfAborted()
+      if (keeper === eidHex(to) || receipt.length === 0) continue
+      try {
+        const about = verifyReceipt(crypto, receipt, { keeper: eidOf(fromHex(keeper)) })
+        const word = await within(clock, KEEPER_MS, 'KEEPER_TIMEOUT', signal, async (patience) => {
+          const session = await this.#c.open(from, newest(eidOf(fromHex(keeper))), patience)
+          return await this.#ask(session, about, to, patience)
+        })
+        if (typeof word !== 'string' && word.news?.name === 'handled') return word
+      } catch (error) {
+        signal.throwIfAborted()
+        logger.debug({ keeper: keeper.slice(0, 16), err: error }, 'a keeper could not be asked what became of a message')
+      }
+    }
+    return { news: undefined }
+  }
+
   /** @returns the audience's signed word, or whether the keeper has the object; a word that does not stand is none */
   async #ask(
     session: Session,
-    { object, bytes, to }: Deposited & { to: Eid },
+    about: About,
+    to: Eid,
     signal: AbortSignal
-  ): Promise<Pick<Attempted, 'news' | 'confirmation'> | 'held' | 'unknown'> {
+  ): Promise<{ news: Attempted['news']; confirmation: Uint8Array } | 'held' | 'unknown'> {
     const { crypto, clock, newest, logger } = this.#c
-    const answer = await mailboxChannelOf(session, clock).ask({ type: 'ask', audience: object.audience, ids: [object.id] }, { signal })
+    const answer = await mailboxChannelOf(session, clock).ask({ type: 'ask', audience: about.audience, ids: [about.id] }, { signal })
     if (answer.type === 'refusal') return 'unknown'
     for (const confirmation of answer.confirmations) {
       try {
+        const became = new Set(rotationsFrom(crypto, about.audience, answer.rotations ?? []).map(eidHex))
         const isAudience = (by: Eid, audience: Eid) =>
-          eidHex(by) === eidHex(audience) || eidHex(by) === eidHex(to) || eidHex(newest(audience)) === eidHex(by)
-        const said = verifyConfirmation(crypto, confirmation, { isAudience, sent: { object, bytes } })
-        const news =
-          said.state === 'delivered' ? ({ name: 'delivered' } as const) : ({ name: 'refused', reason: said.reason ?? 'REFUSED' } as const)
+          [audience, to, newest(audience)].some((one) => eidHex(one) === eidHex(by)) || became.has(eidHex(by))
+        const said = verifyConfirmation(crypto, confirmation, { isAudience, about })
+        const news = said.state === 'refused' ? ({ name: 'refused', reason: said.reason ?? 'REFUSED' } as const) : { name: said.state }
         return { news, confirmation }
       } catch (error) {
         if (!(error instanceof ProtocolError)) throw error
         logger.warn({ keeper: eidHex(session.remote).slice(0, 16), code: error.code }, 'a keeper showed a confirmation that does not stand')
       }
     }
-    return answer.held.some((id) => toHex(id) === toHex(object.id)) ? 'held' : 'unknown'
+    return answer.held.some((id) => toHex(id) === toHex(about.id)) ? 'held' : 'unknown'
   }
 }
 

@@ -47,14 +47,18 @@ async function resultOf(
   host: EdgeHost,
   { principal, to, agent, params, admitted }: EdgeCall,
   method: Exclude<A2aMethod, StreamMethod>,
-  { gone, parameters }: Exchange
+  exchange: Exchange
 ): Promise<Json> {
   const { components } = host
+  const { gone, parameters } = exchange
+  const { extensions } = parameters
+  const activated = (uris: readonly string[]) => echo(exchange, uris)
   if (agent !== undefined) {
-    return await callLocalAgent(components, { principal, to: agent, method, params, door: 'a2a-http', admitted }, gone)
+    const call = { principal, to: agent, method, params, extensions, door: 'a2a-http', admitted, activated } as const
+    return await callLocalAgent(components, call, gone)
   }
   const { remote, from } = host.remoteFor(principal)
-  return await remote.call(from, to, { method, params, parameters }, { signal: gone })
+  return await remote.call(from, to, { method, params, parameters }, { signal: gone, activated })
 }
 
 async function streamOf(
@@ -66,8 +70,10 @@ async function streamOf(
   const { components } = host
   const { gone, parameters } = exchange
   const lastEventId = exchange.header('last-event-id')
+  const { extensions } = parameters
+  const activated = (uris: readonly string[]) => echo(exchange, uris)
   if (agent !== undefined) {
-    const call = { principal, to: agent, method, params, door: 'a2a-http', admitted, lastEventId } as const
+    const call = { principal, to: agent, method, params, extensions, door: 'a2a-http', admitted, activated, lastEventId } as const
     return await streamLocalAgent(components, call, gone)
   }
   const { remote, from } = host.remoteFor(principal)
@@ -75,13 +81,21 @@ async function streamOf(
   if (streams === undefined) throw new A2aError('UNSUPPORTED_OPERATION', 'streaming is off on this node')
   const permit = streams.reserve(new Caller({ principal, door: 'a2a-http', signal: gone }))
   try {
-    const stream = await remote.stream(from, to, { method, params, parameters }, { signal: gone, lastEventId })
+    const stream = await remote.stream(from, to, { method, params, parameters }, { signal: gone, lastEventId, activated })
     exchange.res.once('close', () => permit.release())
     return stream
   } catch (error) {
     permit.release()
     throw error
   }
+}
+
+/** Names what is active in the answer, beside what was named before. */
+export function echo({ res }: Exchange, uris: readonly string[]): void {
+  const before = String(res.getHeader('A2A-Extensions') ?? '')
+  const all = new Set([...before.split(',').map((uri) => uri.trim()), ...uris])
+  all.delete('')
+  if (all.size > 0) res.setHeader('A2A-Extensions', [...all].join(', '))
 }
 
 async function writeStream(host: EdgeHost, stream: TaskStream, exchange: Exchange, { data, failure }: StreamForm): Promise<void> {

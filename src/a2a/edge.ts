@@ -24,6 +24,9 @@ import { restRoutes } from './rest-door.ts'
 import type { ServiceParameters } from './service-parameters.ts'
 import type { TaskStream } from './task-stream.ts'
 
+/** Told which extensions the agent's answer says are active, where it says so. */
+export type Activated = (extensions: readonly string[]) => void
+
 /** Agents of other nodes, reached through sessions. */
 export interface RemoteAgents {
   /** @throws A2aError, DeliveryRefused; or the signal's reason */
@@ -31,7 +34,7 @@ export interface RemoteAgents {
     from: LocalAgent,
     to: Eid,
     request: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
-    options: { signal: AbortSignal }
+    options: { signal: AbortSignal; activated?: Activated | undefined }
   ): Promise<Json>
   /**
    * The stream of a task there. It outlives sessions: where one is lost it goes on over the next, without gap or repeat.
@@ -41,7 +44,7 @@ export interface RemoteAgents {
     from: LocalAgent,
     to: Eid,
     request: { method: StreamMethod; params: JsonObject; parameters: ServiceParameters },
-    options: { signal: AbortSignal; lastEventId?: string | undefined }
+    options: { signal: AbortSignal; lastEventId?: string | undefined; activated?: Activated | undefined }
   ): Promise<TaskStream>
   /**
    * @param options.asker - what one who showed no token makes this node look up and dial is bounded
@@ -82,9 +85,17 @@ export interface A2aEdgeSettings {
   bodyBytesMax: number
   /** requests at work at a time; above it 429 */
   requestsMax: number
+  /** open connections; the next is closed unanswered */
+  connectionsMax: number
 }
 
-export const A2A_EDGE_DEFAULTS: A2aEdgeSettings = { host: '127.0.0.1', port: 0, bodyBytesMax: 2 * 1_048_576, requestsMax: 256 }
+export const A2A_EDGE_DEFAULTS: A2aEdgeSettings = {
+  host: '127.0.0.1',
+  port: 0,
+  bodyBytesMax: 2 * 1_048_576,
+  requestsMax: 256,
+  connectionsMax: 512
+}
 
 export interface A2aEdge {
   /** without a slash at the end */
@@ -95,8 +106,6 @@ export interface A2aEdge {
   close(): Promise<void>
 }
 
-/** Open HTTP connections; the next is closed unanswered. */
-export const EDGE_CONNECTIONS_MAX = 512
 /** How long requests at work may take to give their last answer when the edge closes. */
 const CLOSE_GRACE_MS = 1_000
 const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/
@@ -118,6 +127,7 @@ class HttpEdge implements A2aEdge {
   readonly #host: EdgeHost
   readonly #routes: EdgeRoutes
   readonly #open = new Set<Exchange>()
+  #port: number | undefined
   #isStopping = false
 
   constructor(components: A2aEdgeComponents, settings: A2aEdgeSettings) {
@@ -141,11 +151,12 @@ class HttpEdge implements A2aEdge {
     this.#host = new EdgeHost(components, settings, { publicUrl: () => this.publicUrl, onIdle: () => this.#endWhenStopping() })
     this.#routes = new EdgeRoutes([...cardRoutes(this.#host), ...jsonRpcRoutes(this.#host), ...restRoutes(this.#host)])
     this.#server = createServer((req, res) => void this.#serve(req, res))
-    this.#server.maxConnections = EDGE_CONNECTIONS_MAX
+    this.#server.maxConnections = settings.connectionsMax
   }
 
   get port(): number {
-    return (this.#server.address() as AddressInfo).port
+    this.#port ??= (this.#server.address() as AddressInfo).port
+    return this.#port
   }
 
   get url(): string {
@@ -215,7 +226,7 @@ class HttpEdge implements A2aEdge {
     this.#open.add(exchange)
     exchange.res.once('close', () => {
       this.#open.delete(exchange)
-      exchange.leave()
+      if (!exchange.res.writableFinished) exchange.leave()
     })
     if (this.#isStopping) exchange.leave(stopping)
     await handle(exchange)

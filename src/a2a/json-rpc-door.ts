@@ -3,7 +3,7 @@ import type { VerifiedPrincipal } from '../grants/principal.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 import { A2aError } from './a2a-error.ts'
-import { answerCall, type EdgeCall, type StreamForm } from './edge-call.ts'
+import { answerCall, type EdgeCall, echo, type StreamForm } from './edge-call.ts'
 import type { EdgeHost } from './edge-host.ts'
 import type { Route } from './edge-routes.ts'
 import { sendError } from './http-errors.ts'
@@ -92,7 +92,7 @@ class JsonRpcDoor {
     // An older caller whose message became a task meanwhile has no way to read it here.
     checkVersion(parameters)
     if (parameters.extensions.includes(OFFLINE_DELIVERY_EXTENSION_URI) && declares(card, OFFLINE_DELIVERY_EXTENSION_URI)) {
-      exchange.setHeader('A2A-Extensions', OFFLINE_DELIVERY_EXTENSION_URI)
+      echo(exchange, [OFFLINE_DELIVERY_EXTENSION_URI])
     }
   }
 

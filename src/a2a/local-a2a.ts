@@ -1,6 +1,7 @@
 import type { A2ARequestHandler } from '@a2a-js/sdk/server'
 import type { Reachability } from '../../protocol/delivery/reachability.ts'
 import type { Refusal } from '../../protocol/delivery/refusals.ts'
+import { type Admission, type ExecutionContracts, underKey } from '../ecc/execution-contracts.ts'
 import { type Access, makesTask, verbsOf } from '../grants/access.ts'
 import type { VerifiedPrincipal } from '../grants/principal.ts'
 import { homeOf, type LocalAgent } from '../identity/agent.ts'
@@ -9,6 +10,7 @@ import { stateClass } from '../tasks/states.ts'
 import type { Json, JsonObject, Todo, Todos } from '../tasks/todo.ts'
 import type { Caller } from './caller.ts'
 import { isObject } from './json-rpc.ts'
+import type { Kept } from './keep-asleep.ts'
 import { BLOCKING_WAIT_DEFAULT_MS, configOf, noPush, Operations } from './operations.ts'
 import { type A2aMethod, isStream, type StreamMethod } from './params.ts'
 import type { PushConfigs } from './push-configs.ts'
@@ -21,8 +23,12 @@ export class DeliveryRefused extends Error {
   override readonly name = 'DeliveryRefused'
   readonly refusal: Refusal
 
+  /** Without a stack trace: it is an answer, thrown for every message that is kept, and the trace would cost more than sealing the message. */
   constructor(refusal: Refusal) {
+    const { stackTraceLimit } = Error
+    Error.stackTraceLimit = 0
     super(refusal.reason)
+    Error.stackTraceLimit = stackTraceLimit
     this.refusal = refusal
   }
 }
@@ -34,6 +40,8 @@ export interface LocalA2aOptions {
   clock: Clock
   /** what the agent's mode says now */
   reachability: (agent: LocalAgent) => Reachability
+  /** under which contracts our agents execute; absent: under none */
+  contracts?: Pick<ExecutionContracts, 'admit'>
   /** the card in effect */
   card: (agent: LocalAgent) => JsonObject
   /** what only a caller with a credential sees; default: the card in effect */
@@ -50,6 +58,8 @@ export interface Admitted {
   wait: 'settled' | 'now'
   /** gives back what the message cost: it made nothing */
   repeated: () => void
+  /** under which contract a send is executed (docs/edge-cloud-contract.md); absent: core A2A */
+  admission?: Admission | undefined
 }
 
 const SETTLED: Admitted = { wait: 'settled', repeated: () => {} }
@@ -95,7 +105,7 @@ export class LocalA2a {
   }
 
   /**
-   * Whether a checked call may be handled, and how (G-61): grant, dedup, bucket, reachability. A message that came before is answered with its task even while the agent sleeps.
+   * Whether a checked call may be handled, and how (G-61): grant, contract, dedup, bucket, reachability. A message that came before is answered with its task even while the agent sleeps.
    * @param keep - stores the message for later and says how that went; called only where the mode queues
    * @returns `settled` when a send may wait for its end, `now` when the answer shows the task as it is; `repeated` is to be called where the message turns
    *   out to have come before
@@ -104,29 +114,36 @@ export class LocalA2a {
    */
   async admit(
     agent: LocalAgent,
-    call: { principal: VerifiedPrincipal; method: A2aMethod; params: JsonObject },
-    keep: (asleep: Reachability & { state: 'asleep' }) => Promise<Refusal>
+    call: { principal: VerifiedPrincipal; method: A2aMethod; params: JsonObject; extensions?: readonly string[] | undefined },
+    keep: (asleep: Reachability & { state: 'asleep' }) => Promise<Kept>
   ): Promise<Admitted> {
-    const { access, todos } = this.#options
-    const { principal, method, params } = call
+    const { access, todos, contracts } = this.#options
+    const { principal, method, params, extensions = [] } = call
     this.authorize(agent, call)
     if (!isSend(method)) return SETTLED
     if (this.#options.push === undefined && isObject(configOf(params))) throw noPush()
     const reachability = this.#options.reachability(agent)
     const message = params.message as JsonObject
-    const isKnown = async () => (await todos.ofMessage({ agent: homeOf(agent), caller: principal, message })) !== undefined
-    if (reachability.state === 'asleep' && (await isKnown())) return { wait: 'now', repeated: () => {} }
+    const admission = contracts?.admit(homeOf(agent), { message, extensions })
+    const named = admission?.dedupKey === undefined ? {} : { dedupKey: admission.dedupKey }
+    const isKnown = async () =>
+      (await underKey(admission, todos.ofMessage({ agent: homeOf(agent), caller: principal, message, ...named }))) !== undefined
+    if (reachability.state === 'asleep' && (await isKnown())) return { wait: 'now', repeated: () => {}, admission }
     let repeated = () => {}
     if (makesTask(method, params)) {
       try {
         repeated = access.takeToken(principal)
       } catch (error) {
-        if (reachability.state === 'accepts' && (await isKnown())) return SETTLED
+        if (reachability.state === 'accepts' && (await isKnown())) return { ...SETTLED, admission }
         throw error
       }
     }
-    if (reachability.state === 'accepts') return { wait: 'settled', repeated }
-    if (reachability.queues) throw new DeliveryRefused(await keep(reachability))
+    if (reachability.state === 'accepts') return { wait: 'settled', repeated, admission }
+    if (reachability.queues) {
+      const { again, ...refusal } = await keep(reachability)
+      if (again === true) repeated()
+      throw new DeliveryRefused(refusal)
+    }
     throw new DeliveryRefused({ reason: 'asleep', queued: false, retryAfterSec: reachability.retryAfterSec })
   }
 

@@ -13,9 +13,13 @@ export interface LocalCall<M extends A2aMethod> {
   method: M
   params: JsonObject
   door: Todo['door']
+  /** URIs that the caller activates */
+  extensions?: readonly string[] | undefined
   lastEventId?: string | undefined
   /** called before the call is handled, when it is neither refused nor kept; what it throws refuses it still */
   admitted?: (() => void) | undefined
+  /** told which extensions are active in the answer, where any are */
+  activated?: ((extensions: readonly string[]) => void) | undefined
 }
 
 /**
@@ -43,10 +47,13 @@ export async function streamLocalAgent(
 
 async function admitted(
   { local, keep }: { local: LocalA2a; keep: KeepAsleep },
-  { principal, to, method, params, door, lastEventId, admitted }: LocalCall<A2aMethod>,
+  { principal, to, method, params, extensions, door, lastEventId, admitted, activated }: LocalCall<A2aMethod>,
   signal: AbortSignal
 ): Promise<Caller> {
-  const how = await local.admit(to, { principal, method, params }, ({ retryAfterSec }) => keep({ principal, to, params, retryAfterSec }))
+  const how = await local.admit(to, { principal, method, params, extensions }, ({ retryAfterSec }) =>
+    keep({ principal, to, params, extensions, retryAfterSec })
+  )
   admitted?.()
+  if (how.admission !== undefined) activated?.([how.admission.uri])
   return new Caller({ principal, door, signal, lastEventId, ...how })
 }

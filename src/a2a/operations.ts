@@ -1,3 +1,4 @@
+import { underKey } from '../ecc/execution-contracts.ts'
 import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import { stateClass } from '../tasks/states.ts'
@@ -133,13 +134,18 @@ export class Operations {
     const config = configOf(params)
     const push = isObject(config) ? this.#push() : undefined
     if (isObject(config) && push !== undefined) await push.check(config)
-    const { todo, created } = await todos.create({
+    const { admission } = caller
+    const creating = todos.create({
       agent: homeOf(agent),
       caller: caller.principal,
       message: params.message as JsonObject,
       door: caller.door,
-      alongside: caller.alongside()
+      ...queueFor(caller),
+      alongside: caller.alongside(),
+      ...(admission === undefined ? {} : { execution: admission.execution }),
+      ...(admission?.dedupKey === undefined ? {} : { dedupKey: admission.dedupKey })
     })
+    const { todo, created } = await underKey(admission, creating)
     if (!created) caller.repeated()
     if (isObject(config) && push !== undefined) await push.set(todo, { ...config, taskId: todo.id })
     caller.onDurable()
@@ -202,4 +208,10 @@ function member(params: JsonObject, name: string): string {
   const value = params[name]
   if (typeof value === 'string' && value !== '' && value.length <= 256) return value
   throw invalidParams(name, 'is not a text of 1 to 256 characters')
+}
+
+/** A message names no queue: it goes into the first that its grant is bound to (TD-04). */
+function queueFor({ principal }: Caller): { queue?: string } {
+  const queue = principal.grant?.queues?.[0]
+  return queue === undefined ? {} : { queue }
 }

@@ -12,6 +12,7 @@ import type { WriteOp } from '../store/store.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError, fromRemoteError, toA2aError } from './a2a-error.ts'
 import { Caller } from './caller.ts'
+import type { Activated } from './edge.ts'
 import { checkEnvelope, errorResponse, idOf, isObject, type JsonRpcId, type JsonRpcResponse, parseJson } from './json-rpc.ts'
 import { DeliveryRefused, type LocalA2a } from './local-a2a.ts'
 import { createsTask, OpenTasks } from './open-tasks.ts'
@@ -20,6 +21,8 @@ import { AskedStream } from './pss-asked-stream.ts'
 import { sendStream } from './pss-served-stream.ts'
 import {
   A2A_TEXT_BYTES_MAX,
+  activatedIn,
+  activatedMember,
   LEAVE_MEMBER,
   leaveText,
   readParameters,
@@ -138,11 +141,15 @@ export class A2aChannel {
   async request(
     method: string,
     params: JsonObject,
-    options: { parameters: ServiceParameters; timeoutMs: number; signal?: AbortSignal }
+    options: { parameters: ServiceParameters; timeoutMs: number; signal?: AbortSignal; activated?: Activated | undefined }
   ): Promise<Json> {
     const { promise, resolve, reject } = Promise.withResolvers<Json>()
     const pending = this.#begin({ method, params, parameters: options.parameters }, options.signal, {
-      take: ({ result }) => resolve(result ?? null),
+      take: (text) => {
+        const active = activatedIn(text)
+        if (active.length > 0) options.activated?.(active)
+        resolve(text.result ?? null)
+      },
       refuse: reject
     })
     const aborted = () => reject(options.signal?.reason)
@@ -165,7 +172,13 @@ export class A2aChannel {
   async stream(
     method: StreamMethod,
     params: JsonObject,
-    options: { parameters: ServiceParameters; timeoutMs: number; signal: AbortSignal; lastEventId?: string | undefined }
+    options: {
+      parameters: ServiceParameters
+      timeoutMs: number
+      signal: AbortSignal
+      lastEventId?: string | undefined
+      activated?: Activated | undefined
+    }
   ): Promise<TaskStream> {
     const { signal, timeoutMs, parameters, lastEventId } = options
     let id: JsonRpcId | undefined
@@ -179,7 +192,11 @@ export class A2aChannel {
       }
     })
     id = this.#begin({ method, params, parameters, lastEventId: () => asked.lastEventId }, signal, {
-      take: (text) => asked.take(text),
+      take: (text) => {
+        const active = activatedIn(text)
+        if (active.length > 0) options.activated?.(active)
+        asked.take(text)
+      },
       refuse: (error) => asked.refuse(error)
     })
     signal.addEventListener('abort', aborted, { once: true })
@@ -303,12 +320,17 @@ export class A2aChannel {
         throw new A2aError('UNSUPPORTED_OPERATION', 'this session serves no A2A')
       const agent = this.#session.local
       const principal = this.#principal(homeOf(agent), eidHex(this.#session.remote))
-      const admitted = await this.#local.admit(agent, { principal, method, params: request.params }, async ({ retryAfterSec }) => ({
-        reason: 'asleep',
-        queued: false,
-        deposits: true,
-        retryAfterSec
-      }))
+      const { extensions } = parameters
+      const admitted = await this.#local.admit(
+        agent,
+        { principal, method, params: request.params, extensions },
+        async ({ retryAfterSec }) => ({
+          reason: 'asleep',
+          queued: false,
+          deposits: true,
+          retryAfterSec
+        })
+      )
       const signal = this.#ended.signal
       const caller = new Caller({ principal, door: 'a2a-pss', signal, lastEventId, ...admitted, ...durably })
       if (createsTask(method, request.params) && this.#openHere !== undefined) {
@@ -319,15 +341,22 @@ export class A2aChannel {
         }
         counted = this.#openHere
       }
+      const activated = admitted.admission === undefined ? [] : [admitted.admission.uri]
       const answer = await this.#local.call(agent, method, request.params, caller)
       if ('result' in answer) {
         answered(answer.result)
-        return { jsonrpc: '2.0', id, result: answer.result }
+        return { jsonrpc: '2.0', id, result: answer.result, ...activatedMember(activated) }
       }
       durably.onDurable()
       this.#served.set(id, answer.stream)
       try {
-        await sendStream(this.#session, { channel: A2A_CHANNEL, kind: A2A_KIND, id }, answer.stream, ({ response }) => answered(response))
+        await sendStream(
+          this.#session,
+          { channel: A2A_CHANNEL, kind: A2A_KIND, id },
+          answer.stream,
+          ({ response }) => answered(response),
+          activated
+        )
       } finally {
         answer.stream.close()
         this.#served.delete(id)

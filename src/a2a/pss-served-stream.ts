@@ -12,13 +12,15 @@ const UNACKED_BYTES_MAX = 131_072
 /**
  * Sends the events of a stream, each a transaction of its own, then its end. Never more than a window of them is on its way.
  * @param onEvent - sees each event before it leaves
+ * @param activated - extensions that the first text names
  * @throws A2aError, as the stream fails, for the last text; or what the session says when it takes nothing more
  */
 export async function sendStream(
   session: Session,
   { channel, kind, id }: { channel: number; kind: number; id: JsonRpcId },
   stream: TaskStream,
-  onEvent: (event: TaskEvent) => void
+  onEvent: (event: TaskEvent) => void,
+  activated: readonly string[] = []
 ): Promise<void> {
   const unacked = new Set<Promise<void>>()
   let bytes = 0
@@ -37,9 +39,11 @@ export async function sendStream(
       })
     unacked.add(sent)
   }
+  let named = activated
   for await (const event of stream) {
     onEvent(event)
-    send(eventText(id, event))
+    send(eventText(id, event, named))
+    named = []
     while (unacked.size >= UNACKED_MAX || bytes > UNACKED_BYTES_MAX) await untilOver(Promise.race(unacked), stream.over)
   }
   if (lost !== undefined) throw lost

@@ -1,4 +1,5 @@
 import { utf8 } from '../../protocol/bytes.ts'
+import { SERVICE_PARAMETERS_MEMBER } from '../../protocol/delivery/sealed-request.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError } from './a2a-error.ts'
 import { isObject, type JsonRpcId } from './json-rpc.ts'
@@ -7,8 +8,7 @@ import type { TaskEvent } from './task-events.ts'
 
 /** One JSON text, the payload of one transaction. */
 export const A2A_TEXT_BYTES_MAX = 1_048_576
-/** The member beside the JSON-RPC envelope; every name that starts with `a2a-` is reserved there. */
-export const SERVICE_PARAMETERS_MEMBER = 'a2a-service-parameters'
+export { SERVICE_PARAMETERS_MEMBER }
 /** Beside the result: the id of a stream's event. */
 export const EVENT_MEMBER = 'a2a-event'
 /** Beside the last, empty result of a stream, so that an end is told from a cut. */
@@ -49,11 +49,24 @@ export function requestText({ id, method, params, parameters, lastEventId }: Pss
 }
 
 /** @throws A2aError `PAYLOAD_TOO_LARGE` */
-export function eventText(id: JsonRpcId, event: TaskEvent): Uint8Array {
-  const rest = `,"id":${JSON.stringify(id)},"${EVENT_MEMBER}":${JSON.stringify(event.id)}}`
+export function eventText(id: JsonRpcId, event: TaskEvent, activated: readonly string[] = []): Uint8Array {
+  const active = activated.length === 0 ? '' : `,${JSON.stringify(activatedMember(activated)).slice(1, -1)}`
+  const rest = `,"id":${JSON.stringify(id)},"${EVENT_MEMBER}":${JSON.stringify(event.id)}${active}}`
   const payload = utf8(`{"jsonrpc":"2.0","result":${event.text}${rest}`)
   if (payload.length > A2A_TEXT_BYTES_MAX) throw textTooLarge(payload.length)
   return payload
+}
+
+/** Beside the first result: the extensions that are active in it; nothing where none is. */
+export function activatedMember(extensions: readonly string[]): JsonObject {
+  return extensions.length === 0 ? {} : { [SERVICE_PARAMETERS_MEMBER]: { 'a2a-extensions': extensions.join(',') } }
+}
+
+/** What a peer says is active; a member that is none says nothing. */
+export function activatedIn(text: JsonObject): string[] {
+  const member = text[SERVICE_PARAMETERS_MEMBER]
+  const extensions = isObject(member) ? member['a2a-extensions'] : undefined
+  return typeof extensions === 'string' ? readServiceParameters(undefined, extensions.slice(0, PARAMETER_BYTES_MAX)).extensions : []
 }
 
 export function endText(id: JsonRpcId): Uint8Array {

@@ -15,7 +15,7 @@ import type { Locators, LocatorView } from '../spaces/spaces.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError } from './a2a-error.ts'
 import { cardFromJson } from './agent-card.ts'
-import type { RemoteAgents } from './edge.ts'
+import type { Activated, RemoteAgents } from './edge.ts'
 import { isObject } from './json-rpc.ts'
 import { sealSend } from './keep-asleep.ts'
 import { DeliveryRefused, isSend } from './local-a2a.ts'
@@ -86,16 +86,16 @@ class SessionAgents implements RemoteAgents {
     from: LocalAgent,
     to: Eid,
     request: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
-    { signal }: { signal: AbortSignal }
+    { signal, activated }: { signal: AbortSignal; activated?: Activated | undefined }
   ): Promise<Json> {
-    return await this.#ask({ from, to, request, signal }, (session) => this.#request(session, request, signal))
+    return await this.#ask({ from, to, request, signal }, (session) => this.#request(session, request, signal, activated))
   }
 
   async stream(
     from: LocalAgent,
     to: Eid,
     request: { method: StreamMethod; params: JsonObject; parameters: ServiceParameters },
-    { signal, lastEventId }: { signal: AbortSignal; lastEventId?: string | undefined }
+    { signal, lastEventId, activated }: { signal: AbortSignal; lastEventId?: string | undefined; activated?: Activated | undefined }
   ): Promise<TaskStream> {
     const { parameters } = request
     const open = async (asked: StreamRequest, after: string | undefined, over: AbortSignal) =>
@@ -105,7 +105,8 @@ class SessionAgents implements RemoteAgents {
             parameters,
             timeoutMs: this.#settings.answerTimeoutMs,
             signal: over,
-            lastEventId: after
+            lastEventId: after,
+            activated
           })
         )
       )
@@ -123,7 +124,12 @@ class SessionAgents implements RemoteAgents {
 
   /** @param ask - what is done with a session; called a second time where the first was lost */
   async #ask<T>(
-    call: { from: LocalAgent; to: Eid; request: { method: A2aMethod; params: JsonObject }; signal: AbortSignal },
+    call: {
+      from: LocalAgent
+      to: Eid
+      request: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters }
+      signal: AbortSignal
+    },
     ask: (session: Session) => Promise<T>
   ): Promise<T> {
     const { to, signal } = call
@@ -144,7 +150,17 @@ class SessionAgents implements RemoteAgents {
 
   async #askAt<T>(
     locator: LocatorView,
-    { from, to, request, signal }: { from: LocalAgent; to: Eid; request: { method: A2aMethod; params: JsonObject }; signal: AbortSignal },
+    {
+      from,
+      to,
+      request,
+      signal
+    }: {
+      from: LocalAgent
+      to: Eid
+      request: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters }
+      signal: AbortSignal
+    },
     ask: (session: Session) => Promise<T>
   ): Promise<T> {
     const { method, params } = request
@@ -158,7 +174,8 @@ class SessionAgents implements RemoteAgents {
         if (!asleep.deposits || !isSend(method)) {
           throw new DeliveryRefused({ reason: 'asleep', queued: false, retryAfterSec: asleep.retryAfterSec })
         }
-        throw await this.#deposit({ from, to, locator, session, params, retryAfterSec: asleep.retryAfterSec, signal })
+        const { extensions } = request.parameters
+        throw await this.#deposit({ from, to, locator, session, params, extensions, retryAfterSec: asleep.retryAfterSec, signal })
       }
       throw err.toA2aError()
     }
@@ -233,7 +250,8 @@ class SessionAgents implements RemoteAgents {
   async #request(
     session: Session,
     request: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
-    signal: AbortSignal
+    signal: AbortSignal,
+    activated?: Activated
   ): Promise<Json> {
     const { blockingTimeoutMs, answerTimeoutMs } = this.#settings
     const configuration = request.params.configuration
@@ -242,7 +260,8 @@ class SessionAgents implements RemoteAgents {
       channel.request(request.method, request.params, {
         parameters: request.parameters,
         timeoutMs: blocking ? blockingTimeoutMs : answerTimeoutMs,
-        signal
+        signal,
+        activated
       })
     )
   }
@@ -263,13 +282,14 @@ class SessionAgents implements RemoteAgents {
     locator: LocatorView
     session: Session
     params: JsonObject
+    extensions: readonly string[]
     retryAfterSec: number | undefined
     signal: AbortSignal
   }): Promise<DeliveryRefused> {
     const { outgoing, crypto, clock, logger } = this.#components
-    const { from, to, locator, session, params, retryAfterSec, signal } = input
+    const { from, to, locator, session, params, extensions, retryAfterSec, signal } = input
     try {
-      const sealed = await sealSend(outgoing, { from, to, mailboxKey: locator.mailboxKey, params })
+      const sealed = await sealSend(outgoing, { from, to, mailboxKey: locator.mailboxKey, params, extensions })
       const answer = await depositObject(session, sealed.object, { crypto, clock, signal })
       if (answer.status === 'refused') {
         return new DeliveryRefused(refusalOfMailbox(answer.refusal, { objectBytesMax: DEPOSIT_OBJECT_BYTES_MAX }))

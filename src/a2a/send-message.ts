@@ -1,4 +1,5 @@
 import { type Eid, eidHex } from '../../protocol/identity/eid.ts'
+import type { ExecutionStanding } from '../ecc/required-execution.ts'
 import { RookeryError } from '../errors.ts'
 import { ownerPrincipal } from '../grants/principal.ts'
 import type { LocalAgent } from '../identity/agent.ts'
@@ -7,7 +8,7 @@ import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError, rookeryErrorOf } from './a2a-error.ts'
 import type { RemoteAgents } from './edge.ts'
 import { isObject } from './json-rpc.ts'
-import type { KeepAsleep } from './keep-asleep.ts'
+import { extensionsOf, type KeepAsleep } from './keep-asleep.ts'
 import { DeliveryRefused, type LocalA2a } from './local-a2a.ts'
 import { callLocalAgent } from './local-call.ts'
 import { checkParams } from './params.ts'
@@ -24,6 +25,8 @@ export interface SendOutcome {
   task?: JsonObject
   /** A2A Message */
   message?: JsonObject
+  /** what became of the execution requirements that went with it */
+  execution?: ExecutionStanding
   asleep?: { status: 503 | 507 | 429; queued: boolean; retryAfterSec?: number; kind?: 'messages' | 'bytes' | 'peer'; message?: string }
 }
 
@@ -40,13 +43,14 @@ export interface SendComponents {
 /**
  * Sends an A2A message in the name of one of our agents, to another of ours or over a session. Where the task has not ended after `waitMs`, the very
  * same message is sent again without waiting: the receiver answers with the task as it is, and nothing runs twice.
+ * @param options.activated - told which extensions the agent's answer names, also where the task is another one's
  * @throws RookeryError `MESSAGE_TOO_LARGE`, `MESSAGE_EXPIRED`, `MESSAGE_ID_REUSED`, `STORE_WRITE_FAILED`, and A2A's reasons as codes (`AGENT_UNREACHABLE`,
  * `OUTCOME_UNKNOWN` …); or the signal's reason
  */
 export async function sendMessage(
   components: SendComponents,
   input: { from: LocalAgent; to: Eid; message: JsonObject },
-  options: { waitMs: number; signal?: AbortSignal }
+  options: { waitMs: number; signal?: AbortSignal; activated?: (extensions: readonly string[]) => void }
 ): Promise<SendOutcome> {
   const bytes = new TextEncoder().encode(JSON.stringify(input.message)).length
   if (bytes > components.messageBytesMax) {
@@ -58,6 +62,7 @@ export async function sendMessage(
     })
   }
   const whole = options.signal ?? new AbortController().signal
+  const extensions = extensionsOf(input.message)
   const call = async (wait: 'settled' | 'now', signal: AbortSignal): Promise<Json> => {
     const params: JsonObject = { message: input.message, ...(wait === 'now' ? { configuration: { returnImmediately: true } } : {}) }
     checkParams('SendMessage', params)
@@ -66,12 +71,20 @@ export async function sendMessage(
       ? await components.remote.call(
           input.from,
           input.to,
-          { method: 'SendMessage', params, parameters: { version: A2A_VERSION, extensions: [] } },
-          { signal }
+          { method: 'SendMessage', params, parameters: { version: A2A_VERSION, extensions } },
+          { signal, activated: options.activated }
         )
       : await callLocalAgent(
           components,
-          { principal: ownerPrincipal(input.from), to: agent, method: 'SendMessage', params, door: 'library' },
+          {
+            principal: ownerPrincipal(input.from),
+            to: agent,
+            method: 'SendMessage',
+            params,
+            extensions,
+            door: 'library',
+            activated: options.activated
+          },
           signal
         )
   }

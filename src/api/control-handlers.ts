@@ -1,4 +1,5 @@
 import { toHex } from '../../protocol/bytes.ts'
+import type { ExecutionRequirements } from '../../protocol/ecc/objects.ts'
 import { eidFromDid, eidToDid, eid as toEid } from '../../protocol/identity/eid.ts'
 import { taskJson } from '../a2a/projection.ts'
 import { needsOf } from '../config/contract.ts'
@@ -13,12 +14,14 @@ import type { Json, JsonObject, Todo } from '../tasks/todo.ts'
 import type { ControlContext, ControlHandlers } from './control-server.ts'
 import { checkUntil, deliveryHandlers } from './delivery-handlers.ts'
 import { discover } from './discover-handler.ts'
+import { friendHandlers } from './friend-handlers.ts'
 import { grantHandlers } from './grant-handlers.ts'
 import { groupHandlers } from './group-handlers.ts'
 import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
 import { outboxHandlers, outboxView } from './outbox-handlers.ts'
 import { pointHandlers } from './point-handlers.ts'
+import { pushHandlers } from './push-handlers.ts'
 import { spaceHandlers } from './space-handlers.ts'
 import { stateHandlers } from './state-handlers.ts'
 
@@ -45,6 +48,8 @@ export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } =
     ...groupHandlers(node),
     ...outboxHandlers(node),
     ...grantHandlers(node),
+    ...friendHandlers(node),
+    ...pushHandlers(node),
     discover: (params, context) => discover(node, params, context),
     status: () => nodeStatus(node),
     async 'doctor.network'(_params, context) {
@@ -140,7 +145,7 @@ export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } =
 }
 
 async function send(node: RookeryNode, params: ControlParams<'send'>, context: ControlContext) {
-  const { agent, to, text, files = [], data, waitMs, via, ttlMs, messageId = crypto.randomUUID() } = params
+  const { agent, to, text, files = [], data, waitMs, via, ttlMs, require: wanted, messageId = crypto.randomUUID() } = params
   const parts: JsonObject[] = []
   if (text !== undefined) parts.push({ text })
   for (const file of files) parts.push({ raw: file.base64, filename: file.name, mediaType: file.mediaType })
@@ -156,14 +161,23 @@ async function send(node: RookeryNode, params: ControlParams<'send'>, context: C
   const startedMs = node.clock.monotonicMs()
   const message: JsonObject = { messageId, role: 'ROLE_USER', parts }
   const elapsedMs = () => Math.round(node.clock.monotonicMs() - startedMs)
+  const requirements = wanted === undefined ? undefined : ({ version: '1.0', ...wanted } as unknown as ExecutionRequirements)
   if (via === 'outbox') {
-    const entry = await node.mail.post({ from, to: node.agents.eidOf(to), message, ttlMs })
+    const eid = node.agents.eidOf(to)
+    const bound = requirements === undefined ? undefined : await node.bindExecution({ from, to: eid, message }, requirements, context)
+    const entry = await node.mail.post({ from, to: eid, message: bound?.message ?? message, ttlMs })
     return { messageId, outcome: 'outbox' as const, outbox: outboxView(node, entry), elapsedMs: elapsedMs() }
   }
   context.progress('sending')
   const outcome = await node.send(
     { from, to: node.agents.eidOf(to), message },
-    { signal: context.signal, ...(waitMs === undefined ? {} : { waitMs }), ...(via === undefined ? {} : { via }), ttlMs }
+    {
+      signal: context.signal,
+      require: requirements,
+      ttlMs,
+      ...(waitMs === undefined ? {} : { waitMs }),
+      ...(via === undefined ? {} : { via })
+    }
   )
   return { messageId, ...outcome, elapsedMs: elapsedMs() }
 }

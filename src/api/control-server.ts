@@ -102,8 +102,10 @@ export async function serveControl(
       if (!response.writableFinished) abort.abort(new DOMException('the caller hung up', 'AbortError'))
     })
     const after: (() => void)[] = []
+    let params: unknown
     try {
       const call = await readCall(request)
+      params = call.params
       response.writeHead(200, { 'content-type': 'application/x-ndjson; charset=utf-8', 'cache-control': 'no-store' })
       const tell = (text: string) => {
         if (!response.writableEnded && !response.destroyed && !response.writableNeedDrain) response.write(text)
@@ -127,7 +129,7 @@ export async function serveControl(
       const result = await handler(call.params, context)
       await end(response, line({ result }))
     } catch (error) {
-      const json = errorJson(error)
+      const json = errorJson(error, params)
       if (json.kind === 'internal') logger.error({ err: error }, 'a control call failed')
       if (!response.headersSent)
         response.writeHead(statusOf(json.code), { 'content-type': 'application/x-ndjson; charset=utf-8', connection: 'close' })

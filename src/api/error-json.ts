@@ -1,6 +1,7 @@
 import { ProtocolError } from '../../protocol/errors.ts'
 import { A2aError, rookeryErrorOf } from '../a2a/a2a-error.ts'
 import { type ErrorKind, RookeryError, type RookeryErrorJson } from '../errors.ts'
+import { blamedParam } from './blamed-param.ts'
 
 /** Protocol codes that a caller's own argument causes, with what to do about it; any other came from a peer's bytes. */
 const CALLER_REMEDIES: Partial<Record<string, string>> = {
@@ -10,18 +11,24 @@ const CALLER_REMEDIES: Partial<Record<string, string>> = {
   NAME_INVALID: 'write a space as namespace/topic@version, for example org.agentnet/marketplace.energy@1'
 }
 
-/** Any thrown value in the form that crosses the control API: stacks and causes stay here. */
-export function errorJson(error: unknown): RookeryErrorJson {
+/**
+ * Any thrown value in the form that crosses the control API: stacks and causes stay here.
+ * @param params - of the call, so that a value that a codec refused is told with its place
+ */
+export function errorJson(error: unknown, params?: unknown): RookeryErrorJson {
   if (error instanceof RookeryError) return error.toJSON()
   if (error instanceof A2aError) return rookeryErrorOf(error).toJSON()
   if (error instanceof ProtocolError) {
     const remedy = CALLER_REMEDIES[error.code]
     const kind: ErrorKind = remedy === undefined ? 'refused' : 'usage'
+    const blamed = blamedParam(error, params)
+    const field = blamed?.field ?? error.field
     return {
       code: error.code,
       kind,
       message: error.message,
-      ...(error.field === undefined ? {} : { field: error.field }),
+      ...(field === undefined ? {} : { field }),
+      ...(blamed === undefined ? {} : { value: blamed.value }),
       ...(remedy === undefined ? {} : { remedy })
     }
   }

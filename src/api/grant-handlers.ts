@@ -12,12 +12,13 @@ import type { GrantResults, GrantView } from './grant-methods.ts'
 export function grantHandlers(node: RookeryNode): Pick<ControlHandlers, keyof GrantResults> {
   const { grants, sendBuckets, access } = node
   return {
-    async 'grant.create'({ agent, name, for: holder, verbs, ttlMs = node.config.grants.ttlMs, burst, perMin, replace }) {
+    async 'grant.create'({ agent, name, for: holder, verbs, queues, ttlMs = node.config.grants.ttlMs, burst, perMin, replace }) {
       const hosted = node.agents.get(agent)
       const { grant, credential = '' } = await grants.create({
         agent: homeOf(hosted),
         name,
         verbs,
+        queues,
         ttlMs,
         replace,
         ...(holder === undefined ? {} : { peer: node.rootOf(eidHex(foreign(node, holder))) }),
@@ -62,13 +63,14 @@ function foreign(node: RookeryNode, did: string): Uint8Array & ReturnType<typeof
 }
 
 export function grantView(node: RookeryNode, grant: GrantRow): GrantView {
-  const { id, name, agent, verbs, peer, hash, limits = {}, origin, createdAtMs, expiresAtMs, revokedAtMs } = grant
+  const { id, name, agent, verbs, queues, peer, hash, limits = {}, origin, createdAtMs, expiresAtMs, revokedAtMs } = grant
   return {
     id,
     name,
     agent: node.agents.list().find((one) => homeOf(one) === agent)?.name ?? agent,
     state: node.grants.state(grant),
     verbs,
+    ...(queues === undefined ? {} : { queues }),
     ...(peer === undefined ? {} : { for: eidToDid(node.newestEid(toEid(fromHex(peer)))) }),
     bearer: hash !== undefined,
     limits: node.sendBuckets.limitsOf(id),

@@ -1,5 +1,14 @@
 import { z } from 'zod'
-import { BURST_MAX, GRANT_NAME, GRANT_TTL_MAX_MS, type GrantState, PER_MIN_MAX, type SendLimits } from '../grants/grant.ts'
+import {
+  BURST_MAX,
+  GRANT_NAME,
+  GRANT_QUEUES_MAX,
+  GRANT_TTL_MAX_MS,
+  type GrantState,
+  PER_MIN_MAX,
+  QUEUE_NAME,
+  type SendLimits
+} from '../grants/grant.ts'
 import { GRANT_VERBS, type GrantVerb } from '../grants/principal.ts'
 import type { SendLimitCounts } from '../grants/send-buckets.ts'
 
@@ -18,6 +27,12 @@ export const GRANT_PARAMS = {
     /** did:key of the holder: it may use the grant over sessions too, as itself */
     for: z.string().min(1).max(80).optional(),
     verbs: z.array(z.enum(GRANT_VERBS)).min(1).max(GRANT_VERBS.length).optional(),
+    /** named queues of the agent that work goes into, the first where none is named */
+    queues: z
+      .array(z.string().regex(QUEUE_NAME, 'must be 1 to 64 characters of A-Z a-z 0-9 . _ -'))
+      .min(1)
+      .max(GRANT_QUEUES_MAX)
+      .optional(),
     ttlMs: z.int().min(1_000).max(GRANT_TTL_MAX_MS).optional(),
     burst: burst.optional(),
     perMin: perMin.optional(),
@@ -38,6 +53,7 @@ export interface GrantView {
   agent: string
   state: GrantState
   verbs: GrantVerb[]
+  queues?: string[]
   /** DID of the holder, where it is bound to one */
   for?: string
   /** whether it works as a bearer credential over HTTP too */

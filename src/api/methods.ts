@@ -12,6 +12,7 @@ import type { QueueExport, QueueRecordView } from '../delivery/queue-files.ts'
 import type { DiscoveryPath, FoundAnonymously } from '../discovery/discover.ts'
 import type { NetworkFinding } from '../doctor/diagnose-network.ts'
 import type { NetworkFacts } from '../doctor/network-facts.ts'
+import type { ExecutionStanding } from '../ecc/required-execution.ts'
 import { RookeryError } from '../errors.ts'
 import type { StandingView } from '../evidence/evidence.ts'
 import type { LocalPointView } from '../local/local-points.ts'
@@ -34,9 +35,11 @@ import type { StoreState } from '../store/store.ts'
 import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
 import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
 import type { WorkProgress } from '../work/solver.ts'
+import { FRIEND_PARAMS, type FriendResults } from './friend-methods.ts'
 import { GRANT_PARAMS, type GrantResults } from './grant-methods.ts'
 import { GROUP_PARAMS, type GroupResults } from './group-methods.ts'
 import { OUTBOX_PARAMS, type OutboxResults, type OutboxView } from './outbox-methods.ts'
+import { PUSH_PARAMS, type PushResults } from './push-methods.ts'
 import { STATE_PARAMS, type StateResults } from './state-methods.ts'
 
 /** Bounds of the control API; a request above one is refused with the bound's name. */
@@ -257,6 +260,8 @@ export const CONTROL_PARAMS = {
     waitMs: z.int().min(0).max(CONTROL_BOUNDS.waitMsMax).optional(),
     /** `mailbox`: straight into the asleep queue of an agent that sleeps, as a governed object, without asking it to handle the message */
     via: z.enum(['live', 'mailbox', 'outbox']).optional(),
+    /** execution requirements (docs/edge-cloud-contract.md); without `version`, which is 1.0 */
+    require: z.record(z.string(), z.json()).optional(),
     /** wherever it waits, it ends after so long; with `outbox` it is no longer tried either; default: the longest */
     ttlMs: z.int().min(1_000).optional()
   }),
@@ -301,6 +306,8 @@ export const CONTROL_PARAMS = {
   ...GROUP_PARAMS,
   ...OUTBOX_PARAMS,
   ...GRANT_PARAMS,
+  ...PUSH_PARAMS,
+  ...FRIEND_PARAMS,
   /** with `did` (or the name of an agent of this node): that one, after asking its registrars */
   standing: z.strictObject({ did: did.optional(), limit: limit.optional() })
 } as const
@@ -400,6 +407,8 @@ export interface SendResult {
   task?: JsonObject
   /** A2A Message */
   message?: JsonObject
+  /** what became of the execution requirements */
+  execution?: ExecutionStanding
   asleep?: { status: 503 | 507 | 429; queued: boolean; retryAfterSec?: number; kind?: 'messages' | 'bytes' | 'peer'; message?: string }
   elapsedMs: number
 }
@@ -421,7 +430,7 @@ export interface QueueEntry {
   expiresAtMs: number
 }
 
-export interface ControlResults extends StateResults, GroupResults, OutboxResults, GrantResults {
+export interface ControlResults extends StateResults, GroupResults, OutboxResults, GrantResults, PushResults, FriendResults {
   status: NodeStatus
   'doctor.network': NetworkReport
   backup: BackupReport

@@ -10,6 +10,7 @@ import { registerDemo } from './commands/demo.ts'
 import { registerDiscover } from './commands/discover.ts'
 import { registerDoctor } from './commands/doctor.ts'
 import { registerFind } from './commands/find.ts'
+import { registerFriends } from './commands/friends.ts'
 import { registerGrant } from './commands/grant.ts'
 import { registerGroup } from './commands/group.ts'
 import { registerInbox } from './commands/inbox.ts'
@@ -17,6 +18,7 @@ import { registerInit } from './commands/init.ts'
 import { registerMode } from './commands/mode.ts'
 import { registerOutbox } from './commands/outbox.ts'
 import { registerPoint } from './commands/point.ts'
+import { registerPush } from './commands/push.ts'
 import { registerQueue } from './commands/queue.ts'
 import { registerSend } from './commands/send.ts'
 import { registerService } from './commands/service.ts'
@@ -128,7 +130,9 @@ Example:
     registerMode,
     registerAttach,
     registerApprove,
+    registerFriends,
     registerGrant,
+    registerPush,
     registerQueue,
     registerStanding,
     registerService,

@@ -22,7 +22,7 @@ export class SimProgress {
       else {
         this.#bar = new cliProgress.SingleBar(
           {
-            format: `{phase} {bar} {value}/{total} {duration_formatted}`,
+            format: `{phase} {bar} {value}/{total} {duration_formatted}, {eta_formatted} to go`,
             stream: this.#terminal,
             hideCursor: true,
             clearOnComplete: true,

@@ -40,6 +40,31 @@ export function moment(nowMs: number): (text: string) => number {
   }
 }
 
+/** Members of execution requirements that are lists and whole numbers; all others are texts. */
+const REQUIRED_LISTS = new Set(['allowedSites', 'allowedRegions', 'deniedRegions', 'requiredVerification', 'requiredAttestation'])
+const REQUIRED_NUMBERS = new Set(['maxLatencyMs'])
+
+/** `name=value,name=value` of execution requirements, entries of a list joined by `+`, or the whole as JSON; the node checks what they say. */
+export function requirements(text: string): Record<string, string | number | string[]> {
+  if (text.trimStart().startsWith('{')) {
+    try {
+      return JSON.parse(text) as Record<string, string | number | string[]>
+    } catch {
+      throw new InvalidArgumentError('it begins like JSON and is none.')
+    }
+  }
+  const wanted: Record<string, string | number | string[]> = {}
+  for (const part of list(text)) {
+    const at = part.indexOf('=')
+    const [name, value] = [part.slice(0, at), part.slice(at + 1)]
+    if (at < 1 || value === '') throw new InvalidArgumentError(`"${part}" is no name=value, such as dataClassification=internal.`)
+    if (Object.hasOwn(wanted, name)) throw new InvalidArgumentError(`${name} is there twice.`)
+    if (REQUIRED_LISTS.has(name)) wanted[name] = value.split('+')
+    else wanted[name] = REQUIRED_NUMBERS.has(name) && /^\d{1,15}$/.test(value) ? Number(value) : value
+  }
+  return wanted
+}
+
 /** `name=value,name=value` of a contract's fields: whole numbers, and scopes joined by `+`. Each name once; the node checks the rest. */
 export function contractFields(text: string): Record<string, string | number | string[]> {
   const fields: Record<string, string | number | string[]> = {}

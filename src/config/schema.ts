@@ -220,6 +220,8 @@ export const configSchema = z.strictObject({
     .strictObject({
       /** `required`: agents of other nodes need a grant for anything but the card; `anyone`: whoever can reach this node may do with its agents as with a grant */
       peers: z.enum(['required', 'anyone']).default('required'),
+      /** whose friend requests are shown to the owner */
+      requests: z.enum(['anyone', 'nobody']).default('anyone'),
       /** tasks that one grant makes at once, and a minute after that; set for one grant by `rookery grant tune` */
       sendBurst: z.int().min(1).max(BURST_MAX).default(SEND_BURST_DEFAULT),
       sendPerMin: z.int().min(1).max(PER_MIN_MAX).default(SEND_PER_MIN_DEFAULT),
@@ -227,6 +229,16 @@ export const configSchema = z.strictObject({
       ttl: duration({ minMs: SECOND, maxMs: GRANT_TTL_MAX_MS }).prefault('90d')
     })
     .transform(({ ttl, ...rest }) => ({ ...rest, ttlMs: ttl }))
+    .prefault({}),
+  /** webhooks of callers, told of their tasks' events (docs/grants.md) */
+  push: z
+    .strictObject({
+      enabled: z.boolean().default(true),
+      /** whom callers may have this node call: hosts of the internet by https; this machine too, also by http; internal networks too */
+      targets: z.enum(['public', 'loopback', 'internal']).default('public'),
+      /** ports of hosts of the internet */
+      ports: z.array(z.int().min(1).max(65_535)).min(1).max(64).default([443])
+    })
     .prefault({}),
   tasks: z
     .strictObject({

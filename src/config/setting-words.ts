@@ -50,9 +50,14 @@ export const SETTING_WORDS: { readonly [name: string]: string } = {
   'keeper.ttlMax': 'how long a message is kept for them at most',
   'grants.peers':
     'required: agents of other nodes need a grant for all but the card; anyone: whoever can reach this node may do as if it had one',
+  'grants.requests': 'whose friend requests are shown to the owner; nobody denies all of them by itself',
   'grants.sendBurst': 'tasks that one grant makes at once; rookery grant tune sets it for one of them',
   'grants.sendPerMin': 'tasks that one grant makes a minute after that',
   'grants.ttl': 'life of a grant where none is given',
+  'push.enabled': 'whether callers may have this node tell webhooks of their tasks',
+  'push.targets':
+    'whom they may have it call: public is hosts of the internet by https, loopback also this machine, internal also internal networks',
+  'push.ports': 'ports of hosts of the internet that may be called',
   'tasks.lease': 'a worker that lost its process frees its task after this',
   'tasks.waitMax': 'how long a caller that waits for a task is held at most',
   'tasks.interrupt': 'a task that waits for an answer fails after this; 0 waits without end',

@@ -7,6 +7,7 @@ import {
   createPublicKey,
   createSecretKey,
   diffieHellman,
+  hash as digest,
   type KeyObject,
   sign,
   verify
@@ -26,9 +27,20 @@ const X25519_SPKI = Buffer.from('302a300506032b656e032100', 'hex')
 const KEY_CACHE_MAX = 4_096
 
 const privateKey = (prefix: Uint8Array, secret: Uint8Array) =>
-  createPrivateKey({ key: Buffer.concat([prefix, secret]), format: 'der', type: 'pkcs8' })
+  untraced(() => createPrivateKey({ key: Buffer.concat([prefix, secret]), format: 'der', type: 'pkcs8' }))
 const publicKey = (prefix: Uint8Array, key: Uint8Array) =>
-  createPublicKey({ key: Buffer.concat([prefix, key]), format: 'der', type: 'spki' })
+  untraced(() => createPublicKey({ key: Buffer.concat([prefix, key]), format: 'der', type: 'spki' }))
+
+/** Node finds out by failed tries that bytes are no key object: deep in a request the traces of those tries cost more than the import. */
+function untraced<T>(work: () => T): T {
+  const { stackTraceLimit } = Error
+  Error.stackTraceLimit = 0
+  try {
+    return work()
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit
+  }
+}
 /** By way of JWK, which gives the bytes as they lie in the key: a DER export costs ten times as much. */
 const rawPublic = (secret: KeyObject) =>
   new Uint8Array(Buffer.from(createPublicKey(secret).export({ format: 'jwk' }).x as string, 'base64url'))
@@ -120,9 +132,13 @@ function open(key: KeyObject, nonce: Uint8Array, aad: Uint8Array, sealed: Uint8A
   }
 }
 
+const FIRST_BLOCK = Uint8Array.of(1)
+
 /** The provider of a Node process: OpenSSL for speed, noble to judge keys (protocol/README.md §0 and §1). */
 export const nodeCrypto: CryptoProvider = {
   sha256(...parts) {
+    const [whole] = parts
+    if (parts.length === 1 && whole !== undefined) return new Uint8Array(digest('sha256', whole, 'buffer'))
     const hash = createHash('sha256')
     for (const part of parts) hash.update(part)
     return new Uint8Array(hash.digest())
@@ -131,6 +147,7 @@ export const nodeCrypto: CryptoProvider = {
   hkdfExtract: (salt, ikm) => hmac(salt, ikm),
   hkdfExpand(prk, info, length) {
     if (length > 255 * 32) throw new RangeError(`HKDF gives at most 8160 bytes, not ${length}`)
+    if (length <= 32) return hmac(prk, info, FIRST_BLOCK).subarray(0, length)
     const blocks: Uint8Array[] = []
     let last: Uint8Array = new Uint8Array(0)
     for (let i = 1; blocks.length * 32 < length; i++) {

@@ -12,6 +12,8 @@ export interface QueueRecord {
   kind: 'object' | 'opaque'
   /** the verified principal that deposited it (OD-31) */
   principal: string
+  /** what it counts against in the cap of a peer, where that is not the principal: all without a grant share one (G-13) */
+  slot?: string
   /** the governed object's name; of an opaque blob no issuer, and the hash of its bytes */
   issuer: EidHex | ''
   objectId: string
@@ -46,6 +48,8 @@ export interface AsleepQueue {
   enqueue(input: {
     audience: EidHex
     principal: string
+    /** what it counts against; default: the principal */
+    slot?: string | undefined
     object: Uint8Array
     ttlMs?: number
     kind?: QueueRecord['kind']

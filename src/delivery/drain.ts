@@ -1,6 +1,7 @@
 import { fromUtf8, toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { decodeObject, type GovernedObject, openObject, PURPOSE_A2A_MESSAGE, verifyObject } from '../../protocol/delivery/object.ts'
+import { sealedExtensions } from '../../protocol/delivery/sealed-request.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { type Eid, type EidHex, eidHex } from '../../protocol/identity/eid.ts'
 import { type ErrorKind, RookeryError } from '../errors.ts'
@@ -46,6 +47,17 @@ export interface DrainInit {
   approvalFor?: (agent: LocalAgent, message: JsonObject, issuer: EidHex) => Approval
   /** whether this principal may still make work for the agent (TD-07, OD-34); default: yes */
   maySend?: (agent: LocalAgent, principal: string) => boolean
+  /** the named queue that this principal's work goes into (TD-04); default: the agent's only one */
+  queueOf?: (agent: LocalAgent, principal: string) => string | undefined
+  /**
+   * Under which contract a message is executed that waited since then, or why it is not any more (G-70); default: under none
+   * @param request - `extensions`: what its sender activates
+   */
+  underContract?: (
+    agent: LocalAgent,
+    request: { message: JsonObject; extensions: readonly string[] },
+    sinceMs: number
+  ) => Pick<TodoCreate, 'execution' | 'dedupKey' | 'refused'>
   perSecMax?: number
   /** default {@link DRAIN_BATCH_MAX} */
   batchMax?: number
@@ -66,7 +78,7 @@ type Verdict = Omit<DrainEvent, 'key' | 'objectId'>
 type Examined =
   | { to: 'wait'; record: QueueRecord; verdict: Verdict }
   | { to: 'discard'; record: QueueRecord; verdict: Verdict }
-  | { to: 'accept'; record: QueueRecord; object: GovernedObject; message: JsonObject; nowMs: number }
+  | { to: 'accept'; record: QueueRecord; object: GovernedObject; message: JsonObject; extensions: readonly string[]; nowMs: number }
 
 /**
  * Hands over what waited for an agent, in order of arrival, each record validated again at the clock of now: time, audience, signature,
@@ -88,7 +100,9 @@ export class Drain {
       approvalFor: init.approvalFor ?? (() => 'needed'),
       rootOf: init.rootOf ?? ((hex) => hex),
       isAudience: init.isAudience ?? (() => false),
+      underContract: init.underContract ?? (() => ({})),
       maySend: init.maySend ?? (() => true),
+      queueOf: init.queueOf ?? (() => undefined),
       perSecMax: init.perSecMax ?? DRAIN_PER_SEC_DEFAULT,
       batchMax: init.batchMax ?? DRAIN_BATCH_MAX
     }
@@ -193,7 +207,7 @@ export class Drain {
         (kidHex) => agent.mailboxSecret(kidHex),
         (purpose) => this.#init.allowsPurpose(agent, purpose)
       )
-      return { record, to: 'accept', object, message: messageOf(plaintext), nowMs }
+      return { record, to: 'accept', object, message: messageOf(plaintext), extensions: sealedExtensions(plaintext), nowMs }
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error
       // Only our own clock, stepped back within the allowed skew, can make a stored object one of the future: time mends it.
@@ -205,7 +219,7 @@ export class Drain {
   async #settle(agent: LocalAgent, examined: Examined, issued: () => void): Promise<Verdict> {
     if (examined.to === 'wait') return examined.verdict
     if (examined.to === 'discard') return this.#discard(examined.record, examined.verdict, issued)
-    const { record, object, message, nowMs } = examined
+    const { record, object, message, extensions, nowMs } = examined
     const { queue, replay, clockGuard, todos, store, logger } = this.#components
     const issuer = eidHex(object.issuer)
     // What an agent sealed to itself it sealed for the holder of a grant, or for itself: the record says which, and is this node's own word.
@@ -224,13 +238,16 @@ export class Drain {
       clockGuard.written(clockOps)
     }
     try {
+      const toQueue = this.#init.queueOf(agent, caller)
       const { todo, created } = await todos.create({
         agent: homeOf(agent),
         caller: { id: caller, eid: issuer },
         message,
         door: 'asleep-queue',
+        ...(toQueue === undefined ? {} : { queue: toQueue }),
         alongside,
-        ...approvalOf(this.#init.approvalFor(agent, message, issuer))
+        ...approvalOf(this.#init.approvalFor(agent, message, issuer)),
+        ...this.#init.underContract(agent, { message, extensions }, record.enqueuedAtMs)
       })
       // The same message came in by another door before: it has had its effect, so only the record and the name are left to write.
       if (!created) await store.commit(alongside)

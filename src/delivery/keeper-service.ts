@@ -1,3 +1,4 @@
+import { equals } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { verifyConfirmation } from '../../protocol/delivery/confirmation.ts'
 import {
@@ -10,9 +11,11 @@ import {
 import { MAILBOX_MESSAGE_BYTES_MAX, type MailboxRefusal } from '../../protocol/delivery/mailbox.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { type Eid, type EidHex, eidHex } from '../../protocol/identity/eid.ts'
+import { openRotation } from '../../protocol/identity/rotation.ts'
 import { openRecord } from '../../protocol/records/envelope.ts'
 import { type MailRecord, mailType } from '../../protocol/records/mail.ts'
 import { RookeryError } from '../errors.ts'
+import type { Successions } from '../identity/successions.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Session } from '../sessions/session.ts'
@@ -29,6 +32,8 @@ export interface KeeperServiceComponents {
   logger: Logger
   /** all EIDs that the peer of a session is known by: what it was before, too */
   identities: (peer: Eid) => readonly Eid[]
+  /** which EIDs gave way to which, as this node was shown */
+  successions: Pick<Successions, 'newest' | 'note'>
 }
 
 /**
@@ -56,9 +61,10 @@ async function answerTo(components: KeeperServiceComponents, peer: Eid, request:
   const audience = eidHex(peer)
   switch (request.type) {
     case 'keep': {
+      const rotations = await follow(components, peer, request.rotations ?? [])
       if (!keeper.mayEngage(audience)) return { code: 'not-keeping' }
       const mail = request.mail === undefined ? undefined : openMail(crypto, request.mail, { audience: peer, nowMs: clock.nowMs() })
-      const engagement = await keeper.engage(audience, request.bounds, mail)
+      const engagement = await keeper.engage(audience, request.bounds, { mail, rotations })
       return engagement === undefined ? { code: 'not-keeping' } : { type: 'kept', bounds: engagement.bounds, untilMs: engagement.untilMs }
     }
     case 'fetch':
@@ -73,9 +79,45 @@ async function answerTo(components: KeeperServiceComponents, peer: Eid, request:
     }
     case 'ask': {
       const told = await Promise.all(identities(peer).map((issuer) => keeper.tell(eidHex(issuer), eidHex(request.audience), request.ids)))
-      return { type: 'told', held: told.flatMap(({ held }) => held), confirmations: told.flatMap(({ confirmations }) => confirmations) }
+      const confirmations = told.flatMap((one) => one.confirmations)
+      const rotations = confirmations.length === 0 ? [] : keeper.rotationsOf(eidHex(request.audience))
+      return {
+        type: 'told',
+        held: told.flatMap(({ held }) => held),
+        confirmations,
+        ...(rotations.length === 0 ? {} : { rotations })
+      }
     }
   }
+}
+
+/**
+ * An audience that took another EID without having met this keeper since: the certificates lead from one that the owner named to the one that the session proved. Looked
+ * into only where one of them is of an EID that is kept for, so that strangers have nothing written down.
+ * @returns those that count
+ * @throws ProtocolError those of a certificate; `EID_MISMATCH` for a chain that does not hang together, or that forks from what is known
+ */
+async function follow(
+  { keeper, crypto, successions }: KeeperServiceComponents,
+  peer: Eid,
+  certificates: readonly Uint8Array[]
+): Promise<readonly Uint8Array[]> {
+  if (certificates.length === 0) return []
+  const rotations = certificates.map((bytes) => openRotation(crypto, bytes))
+  const from = rotations.findIndex(({ old }) => keeper.mayEngage(eidHex(old)))
+  if (from < 0) return []
+  const chain = rotations.slice(from)
+  for (const [i, { old, new: next }] of chain.entries()) {
+    const known = successions.newest(old)
+    const isFork = !equals(known, old) && !chain.some((one) => equals(one.new, known))
+    if (isFork || !equals(next, chain[i + 1]?.old ?? peer)) {
+      throw new ProtocolError('EID_MISMATCH', 'the rotations do not lead from an EID that is kept for to the one that asks', {
+        field: 'mailbox.rots'
+      })
+    }
+  }
+  for (const rotation of chain) await successions.note(rotation)
+  return certificates.slice(from)
 }
 
 /** @throws ProtocolError as for any record; `FIELD_INVALID` for a tombstone, which its owner puts */

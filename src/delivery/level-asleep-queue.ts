@@ -105,16 +105,18 @@ export class LevelAsleepQueue implements DrainableQueue {
   }
 
   async enqueue(input: Parameters<DrainableQueue['enqueue']>[0]): Promise<QueueAnswer> {
-    const { principal, object, kind = 'object' } = input
+    const { principal, slot = principal, object, kind = 'object' } = input
     const named = checkedAudience(input.audience)
     const audience = this.#homeOf(named)
-    if (principal.length === 0 || new TextEncoder().encode(principal).length > PRINCIPAL_BYTES_MAX) {
-      throw new TypeError(`a principal is 1 to ${PRINCIPAL_BYTES_MAX} bytes of text`)
+    for (const name of [principal, slot]) {
+      if (name.length === 0 || new TextEncoder().encode(name).length > PRINCIPAL_BYTES_MAX) {
+        throw new TypeError(`a principal is 1 to ${PRINCIPAL_BYTES_MAX} bytes of text`)
+      }
     }
     const nowMs = this.#guard.now()
     if (object.length > this.#objectBytesMax) {
       await this.#sweepShelf(this.#shelf(audience), nowMs)
-      const verdict = this.#judge(audience, principal, object.length, 'all')
+      const verdict = this.#judge(audience, slot, object.length, 'all')
       return verdict === 'fits' || verdict === 'too-large'
         ? { status: 'too-large', bytesMax: this.#objectBytesMax }
         : { status: 'full', kind: verdict }
@@ -139,11 +141,11 @@ export class LevelAsleepQueue implements DrainableQueue {
         if (held.hash !== hash) return { status: 'conflict' }
         return { status: 'queued', record: { ...held.facts, object }, again: true }
       }
-      const verdict = this.#judge(audience, principal, object.length, 'all')
+      const verdict = this.#judge(audience, slot, object.length, 'all')
       if (verdict === 'fits') break
       if (verdict === 'too-large') return { status: 'too-large', bytesMax: this.#objectBytesMax }
       const writing = [...shelf.byName.values()].filter((entry) => !entry.stored)
-      if (writing.length === 0 || this.#judge(audience, principal, object.length, 'stored') === verdict) {
+      if (writing.length === 0 || this.#judge(audience, slot, object.length, 'stored') === verdict) {
         return { status: 'full', kind: verdict }
       }
       await Promise.race(writing.map((entry) => entry.written))
@@ -154,6 +156,7 @@ export class LevelAsleepQueue implements DrainableQueue {
       audience,
       kind,
       principal,
+      ...(slot === principal ? {} : { slot }),
       issuer: facts.issuer,
       objectId: facts.objectId,
       object,
@@ -192,15 +195,15 @@ export class LevelAsleepQueue implements DrainableQueue {
     }
   }
 
-  #judge(audience: EidHex, principal: string, bytes: number, counting: 'all' | 'stored'): 'fits' | 'too-large' | QueueFullKind {
+  #judge(audience: EidHex, slot: string, bytes: number, counting: 'all' | 'stored'): 'fits' | 'too-large' | QueueFullKind {
     const shelf = this.#shelf(audience)
-    const load = { messages: shelf.byName.size, bytes: shelf.bytes, peerMessages: shelf.peers.get(principal) ?? 0 }
+    const load = { messages: shelf.byName.size, bytes: shelf.bytes, peerMessages: shelf.peers.get(slot) ?? 0 }
     if (counting === 'stored') {
       for (const entry of shelf.byName.values()) {
         if (entry.stored) continue
         load.messages--
         load.bytes -= entry.bytes
-        if (entry.facts.principal === principal) load.peerMessages--
+        if (slotOf(entry.facts) === slot) load.peerMessages--
       }
     }
     return judgeBounds(load, this.#bounds(audience), { bytes, objectBytesMax: this.#objectBytesMax })
@@ -272,7 +275,7 @@ export class LevelAsleepQueue implements DrainableQueue {
       const record = this.#decodeRow(key, row)
       const shelf = this.#shelf(audience)
       if (record === undefined || shelf.byName.has(`${record.issuer}/${record.objectId}`) || shelf.byKey.has(key)) continue
-      if (this.#judge(audience, record.principal, record.object.length, 'all') !== 'fits') continue
+      if (this.#judge(audience, slotOf(record), record.object.length, 'all') !== 'fits') continue
       const entry = this.#entryOf(record, toHex(this.#crypto.sha256(record.object)), true)
       this.#reserve(shelf, entry)
       try {
@@ -320,7 +323,8 @@ export class LevelAsleepQueue implements DrainableQueue {
   #reserve(shelf: Shelf, entry: Entry): void {
     shelf.byName.set(entry.name, entry)
     shelf.byKey.set(entry.facts.key, entry)
-    shelf.peers.set(entry.facts.principal, (shelf.peers.get(entry.facts.principal) ?? 0) + 1)
+    const slot = slotOf(entry.facts)
+    shelf.peers.set(slot, (shelf.peers.get(slot) ?? 0) + 1)
     shelf.bytes += entry.bytes
     shelf.endsFromMs = Math.min(shelf.endsFromMs, entry.facts.expiresAtMs)
     shelf.lastSequence = Math.max(shelf.lastSequence, Number.parseInt(entry.facts.key.slice(-14), 16))
@@ -331,9 +335,10 @@ export class LevelAsleepQueue implements DrainableQueue {
     shelf.byName.delete(entry.name)
     shelf.byKey.delete(entry.facts.key)
     shelf.bytes -= entry.bytes
-    const left = (shelf.peers.get(entry.facts.principal) ?? 1) - 1
-    if (left > 0) shelf.peers.set(entry.facts.principal, left)
-    else shelf.peers.delete(entry.facts.principal)
+    const slot = slotOf(entry.facts)
+    const left = (shelf.peers.get(slot) ?? 1) - 1
+    if (left > 0) shelf.peers.set(slot, left)
+    else shelf.peers.delete(slot)
   }
 
   /** H(body)[0..8) ‖ body: a torn or flipped row is noticed before anything of it is believed. */
@@ -343,6 +348,7 @@ export class LevelAsleepQueue implements DrainableQueue {
       key: record.key,
       kind: record.kind,
       from: record.principal,
+      slot: record.slot,
       iss: record.issuer,
       id: record.objectId,
       at: record.enqueuedAtMs,
@@ -359,11 +365,13 @@ export class LevelAsleepQueue implements DrainableQueue {
       const fields = new CborFields(decodeCbor(body), 'row')
       fields.uint('v', { min: 1, max: 1 })
       if (fields.text('key', { bytesMax: 128, pattern: /^[0-9a-f]{64}\/[0-9a-f]{14}$/ }) !== key) return undefined
+      const slot = fields.optional('slot', (name) => fields.text(name, { bytesMax: PRINCIPAL_BYTES_MAX }))
       const record: QueueRecord = {
         key,
         audience: key.slice(0, 64) as EidHex,
         kind: fields.oneOf('kind', ['object', 'opaque']),
         principal: fields.text('from', { bytesMax: PRINCIPAL_BYTES_MAX }),
+        ...(slot === undefined ? {} : { slot }),
         issuer: fields.text('iss', { bytesMax: 64, pattern: /^([0-9a-f]{64})?$/ }) as EidHex | '',
         objectId: fields.text('id', { bytesMax: 64, pattern: /^[0-9a-f]+$/ }),
         enqueuedAtMs: fields.uint('at'),
@@ -395,6 +403,10 @@ export class LevelAsleepQueue implements DrainableQueue {
     const entry = shelf?.byKey.get(key)
     if (shelf !== undefined && entry !== undefined) this.#release(shelf, entry)
   }
+}
+
+function slotOf({ principal, slot }: Pick<QueueRecord, 'principal' | 'slot'>): string {
+  return slot ?? principal
 }
 
 function checkedAudience(audience: EidHex): EidHex {

@@ -24,6 +24,8 @@ export interface MailboxServiceComponents {
   rootOf?: (eidHex: EidHex) => EidHex
   /** whether what this depositor leaves may become work of the agent; a stranger learns no more than that nothing is kept. Default: yes (TD-07) */
   maySend?: (agent: LocalAgent, depositor: EidHex) => boolean
+  /** what a depositor's messages for an agent of ours count against (G-13); default: its own EID */
+  slotOf?: (agent: LocalAgent, depositor: EidHex) => string
   /** whether an agent keeps messages at all; default: what its mode says */
   keeps?: (agent: LocalAgent) => boolean
   /** holds mail for agents of other nodes that asked for it; absent: this node keeps for nobody */
@@ -72,7 +74,8 @@ async function deposit(
     if (agent === undefined ? keeper?.keepsFor(audience) !== true : !keeps(agent)) return { code: 'not-keeping' }
     if (agent !== undefined && components.maySend?.(agent, depositor) === false) return { code: 'not-keeping' }
     const deposit = { audience, principal: `eid:${components.rootOf?.(depositor) ?? depositor}`, object }
-    const answer = agent === undefined && keeper !== undefined ? await keeper.deposit(deposit) : await queue.enqueue(deposit)
+    const slot = agent === undefined ? undefined : components.slotOf?.(agent, depositor)
+    const answer = agent === undefined && keeper !== undefined ? await keeper.deposit(deposit) : await queue.enqueue({ ...deposit, slot })
     if (answer.status !== 'queued') return refusedBy(answer)
     if (agent !== undefined && !answer.again) onStored?.(agent, answer.record)
     return { record: answer.record }

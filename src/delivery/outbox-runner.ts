@@ -172,7 +172,8 @@ export class OutboxRunner {
       signal.throwIfAborted()
       const waits = awaitsDelivery(entry.state)
       // Somebody may yet ask what became of what was delivered, but not for ever.
-      if (!waits && (entry.expiresAtMs <= clock.nowMs() || questions++ >= QUESTIONS_MAX || audience === 'away')) continue
+      const nobodyKnows = audience === 'away' && entry.keepers.length === 0
+      if (!waits && (entry.expiresAtMs <= clock.nowMs() || nobodyKnows || questions++ >= QUESTIONS_MAX)) continue
       const tried = await this.#attempt(entry, audience)
       if (tried.audience === 'away') audience = 'away'
       if (tried.news !== undefined) {

@@ -1,7 +1,7 @@
 import { toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import type { QueueBounds } from '../../protocol/delivery/bounds.ts'
-import { signConfirmation } from '../../protocol/delivery/confirmation.ts'
+import { type Confirmation, signConfirmation } from '../../protocol/delivery/confirmation.ts'
 import { NAMES_MAX, PAGE_OBJECTS_MAX } from '../../protocol/delivery/keeper-messages.ts'
 import { DEPOSIT_OBJECT_BYTES_MAX, type MailboxRefusalCode } from '../../protocol/delivery/mailbox.ts'
 import { decodeObject, type GovernedObject, verifyObject } from '../../protocol/delivery/object.ts'
@@ -23,6 +23,8 @@ export const ROUND_MS = 5 * 60_000
 /** after a round in which one was missed, sooner: twice as long each time, up to that. */
 export const ROUND_AGAIN_MS = 10_000
 const JITTER = 0.2
+/** Messages whose task goes on, and whose keepers hear when it has ended; above it the oldest stays `delivered` to its sender, as after a restart. */
+export const UNHANDLED_MAX = 1_000
 
 export interface OwnKeepersComponents {
   queue: Pick<AsleepQueue, 'enqueue'>
@@ -43,7 +45,11 @@ export interface OwnKeepersComponents {
   /** validates what waits and hands it over; undefined while the agent takes no work */
   drain: (agent: LocalAgent, signal: AbortSignal) => Promise<DrainReport | undefined>
   rootOf: (eid: EidHex) => EidHex
+  /** what an issuer's messages count against (G-13) */
+  slotOf: (agent: LocalAgent, issuer: EidHex) => string
   isOwn: (agent: LocalAgent, eid: Eid) => boolean
+  /** whether a task of ours has ended */
+  taskEnded: (todo: string) => Promise<boolean>
 }
 
 /** What a round of an agent's keepers came to. */
@@ -63,7 +69,19 @@ interface Item {
   readonly hash: Uint8Array
   readonly from: Set<Keeper>
   key: string | undefined
+  /** the task that it became, where this round saw it */
+  todo: string | undefined
   verdict: { state: 'delivered' } | { state: 'refused'; reason: string } | undefined
+}
+
+/** Confirmed as delivered, while its task goes on. */
+interface Unhandled {
+  readonly agent: string
+  readonly todo: string
+  readonly about: Pick<Confirmation, 'objectHash' | 'id' | 'issuer' | 'audience'>
+  readonly untilMs: number
+  /** who is to hear */
+  readonly keepers: Set<EidHex>
 }
 
 interface Keeper {
@@ -79,6 +97,8 @@ export class OwnKeepers {
   readonly #c: OwnKeepersComponents
   readonly #stopping = new AbortController()
   readonly #running = new Map<string, Promise<KeeperRound>>()
+  /** by issuer and id */
+  readonly #unhandled = new Map<string, Unhandled>()
   #failures = 0
   #cancel: () => void = () => {}
 
@@ -136,6 +156,7 @@ export class OwnKeepers {
     const report: KeeperRound = { met: 0, missed: 0, fetched: 0, faults: 0, confirmed: 0 }
     if (this.#c.clockGuard.held() !== undefined) return report
     const items = new Map<string, Item>()
+    const met: Keeper[] = []
     const all = [
       ...this.#c.keepersOf(agent).map((eid) => ({ eid, isFormer: false })),
       ...this.#c.formerOf(agent).map((eid) => ({ eid, isFormer: true }))
@@ -143,7 +164,7 @@ export class OwnKeepers {
     for (const { eid, isFormer } of all) {
       signal.throwIfAborted()
       try {
-        await this.#fetch(agent, { eid, isFormer }, items, report)
+        met.push(await this.#fetch(agent, { eid, isFormer }, items, report))
         report.met++
       } catch (error) {
         signal.throwIfAborted()
@@ -160,6 +181,7 @@ export class OwnKeepers {
       [...items.values()].sort((a, b) => a.object.issuedAtMs - b.object.issuedAtMs)
     )
     report.confirmed = await this.#release(agent, [...items.values()])
+    await this.#tellHandled(agent, met)
     return report
   }
 
@@ -169,14 +191,23 @@ export class OwnKeepers {
     { eid, isFormer }: { eid: Eid; isFormer: boolean },
     items: Map<string, Item>,
     report: KeeperRound
-  ): Promise<void> {
+  ): Promise<Keeper> {
     const { signal } = this.#stopping
     const session = await this.#c.open(agent, eid, signal)
     const channel = mailboxChannelOf(session, this.#c.clock)
     const keeper: Keeper = { eid, channel }
     if (!isFormer) {
       const mail = this.#c.mailOf(agent)
-      const kept = await channel.ask({ type: 'keep', bounds: this.#c.bounds(), ...(mail === undefined ? {} : { mail }) }, { signal })
+      const rotations = agent.rotationProofs?.() ?? []
+      const kept = await channel.ask(
+        {
+          type: 'keep',
+          bounds: this.#c.bounds(),
+          ...(mail === undefined ? {} : { mail }),
+          ...(rotations.length === 0 ? {} : { rotations })
+        },
+        { signal }
+      )
       if (kept.type === 'refusal') throw refused(kept.code)
     }
     const { messagesMax, bytesMax } = this.#c.bounds()
@@ -199,6 +230,7 @@ export class OwnKeepers {
         bytes <= bytesMax + DEPOSIT_OBJECT_BYTES_MAX
       after = page.next
     }
+    return keeper
   }
 
   #sort(agent: LocalAgent, bytes: Uint8Array, keeper: Keeper, items: Map<string, Item>, report: KeeperRound): void {
@@ -209,7 +241,7 @@ export class OwnKeepers {
       const hash = crypto.sha256(bytes)
       const held = items.get(toHex(hash))
       if (held !== undefined) held.from.add(keeper)
-      else items.set(toHex(hash), { bytes, object, hash, from: new Set([keeper]), key: undefined, verdict: undefined })
+      else items.set(toHex(hash), { bytes, object, hash, from: new Set([keeper]), key: undefined, todo: undefined, verdict: undefined })
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error
       if (error.code === 'OBJECT_EXPIRED' || error.code === 'OBJECT_FUTURE') return
@@ -228,21 +260,26 @@ export class OwnKeepers {
     for (const item of items) {
       signal.throwIfAborted()
       if (await this.#hadEffect(item)) continue
-      let taken = await this.#enqueue(item)
+      let taken = await this.#enqueue(agent, item)
       if (taken === 'full' && isAwake) {
         isAwake = await this.#drain(agent, items)
-        if (isAwake) taken = await this.#enqueue(item)
+        if (isAwake) taken = await this.#enqueue(agent, item)
       }
       if (taken === 'full') break
     }
     await this.#drain(agent, items)
   }
 
-  async #enqueue(item: Item): Promise<'queued' | 'full' | 'ended'> {
+  async #enqueue(agent: LocalAgent, item: Item): Promise<'queued' | 'full' | 'ended'> {
     const { audience, issuer } = item.object
     // The depositor is not known here, and the issuer signed: it is to him that the message counts.
     const principal = `eid:${this.#c.rootOf(eidHex(issuer))}`
-    const answer = await this.#c.queue.enqueue({ audience: eidHex(audience), principal, object: item.bytes })
+    const answer = await this.#c.queue.enqueue({
+      audience: eidHex(audience),
+      principal,
+      slot: this.#c.slotOf(agent, eidHex(issuer)),
+      object: item.bytes
+    })
     if (answer.status === 'full') return 'full'
     if (answer.status === 'queued') item.key = answer.record.key
     else if (answer.status !== 'expired')
@@ -261,44 +298,86 @@ export class OwnKeepers {
     const report = await this.#c.drain(agent, this.#stopping.signal)
     if (report === undefined) return false
     for (const item of items) {
-      if (item.key === undefined || (await this.#hadEffect(item))) continue
+      if (item.key === undefined) continue
       const event = report.events.find(({ key }) => key === item.key)
+      item.todo ??= event?.todo
+      if (await this.#hadEffect(item)) continue
       if (event?.outcome === 'invalid') item.verdict = { state: 'refused', reason: event.reason ?? 'INVALID' }
     }
     return true
   }
 
   async #release(agent: LocalAgent, items: readonly Item[]): Promise<number> {
+    const words: Word[] = []
+    for (const { verdict, object, hash, from, todo } of items) {
+      if (verdict === undefined) continue
+      const about = { objectHash: hash, id: object.id, issuer: object.issuer, audience: object.audience }
+      const goesOn = verdict.state === 'delivered' && todo !== undefined && !(await this.#c.taskEnded(todo))
+      const isOver = verdict.state === 'delivered' && todo !== undefined && !goesOn
+      if (goesOn) this.#remember({ agent: agent.name, todo, about, untilMs: object.expiresAtMs, keepers: keysOf(from) })
+      words.push({ bytes: this.#word(agent, about, isOver ? { state: 'handled' } : verdict), to: [...from] })
+    }
+    await this.#send(agent, words)
+    return words.length
+  }
+
+  #word(agent: LocalAgent, about: Unhandled['about'], said: Pick<Confirmation, 'state' | 'reason'>): Uint8Array {
+    return signConfirmation(agent.signer, { ...about, ...said, atMs: this.#c.clockGuard.now() })
+  }
+
+  #remember(one: Unhandled): void {
+    const name = `${eidHex(one.about.issuer)}/${toHex(one.about.id)}`
+    this.#unhandled.delete(name)
+    if (this.#unhandled.size >= UNHANDLED_MAX) this.#unhandled.delete(this.#unhandled.keys().next().value as string)
+    this.#unhandled.set(name, one)
+  }
+
+  /** Tasks that ended since their messages were confirmed: whoever kept those tells the senders more. */
+  async #tellHandled(agent: LocalAgent, met: readonly Keeper[]): Promise<void> {
+    const nowMs = this.#c.clockGuard.now()
+    for (const [name, one] of this.#unhandled) {
+      if (one.agent !== agent.name) continue
+      const to = met.filter(({ eid }) => one.keepers.has(eidHex(eid)))
+      if (one.untilMs <= nowMs) this.#unhandled.delete(name)
+      else if (to.length > 0 && (await this.#c.taskEnded(one.todo))) {
+        const told = await this.#send(agent, [{ bytes: this.#word(agent, one.about, { state: 'handled' }), to }])
+        for (const { eid } of told) one.keepers.delete(eidHex(eid))
+        if (one.keepers.size === 0) this.#unhandled.delete(name)
+      }
+    }
+  }
+
+  /** @returns the keepers that took all of what they were told */
+  async #send(agent: LocalAgent, words: readonly Word[]): Promise<Keeper[]> {
     const { signal } = this.#stopping
     const byKeeper = new Map<Keeper, Uint8Array[]>()
-    let confirmed = 0
-    for (const { verdict, object, hash, from } of items) {
-      if (verdict === undefined) continue
-      confirmed++
-      const bytes = signConfirmation(agent.signer, {
-        objectHash: hash,
-        id: object.id,
-        issuer: object.issuer,
-        audience: object.audience,
-        ...verdict,
-        atMs: this.#c.clockGuard.now()
-      })
-      for (const keeper of from) byKeeper.set(keeper, [...(byKeeper.get(keeper) ?? []), bytes])
-    }
-    for (const [{ channel, eid }, all] of byKeeper) {
+    for (const { bytes, to } of words) for (const keeper of to) byKeeper.set(keeper, [...(byKeeper.get(keeper) ?? []), bytes])
+    const told: Keeper[] = []
+    for (const [keeper, all] of byKeeper) {
       try {
         for (let at = 0; at < all.length; at += NAMES_MAX)
-          await channel.ask({ type: 'release', confirmations: all.slice(at, at + NAMES_MAX) }, { signal })
+          await keeper.channel.ask({ type: 'release', confirmations: all.slice(at, at + NAMES_MAX) }, { signal })
+        told.push(keeper)
       } catch (error) {
         signal.throwIfAborted()
         this.#c.logger.warn(
-          { agent: agent.name, keeper: eidToDid(eid), err: error },
+          { agent: agent.name, keeper: eidToDid(keeper.eid), err: error },
           'a keeper was not told what it need not hold; it is told again'
         )
       }
     }
-    return confirmed
+    return told
   }
+}
+
+/** A confirmation, and who is to have it. */
+interface Word {
+  readonly bytes: Uint8Array
+  readonly to: readonly Keeper[]
+}
+
+function keysOf(keepers: ReadonlySet<Keeper>): Set<EidHex> {
+  return new Set([...keepers].map(({ eid }) => eidHex(eid)))
 }
 
 function refused(code: MailboxRefusalCode): RookeryError {

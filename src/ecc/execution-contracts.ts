@@ -5,13 +5,14 @@ import { requirementsOf } from '../../protocol/ecc/metadata.ts'
 import { type CapabilityContract, type ExecutionRejection, readReceipt } from '../../protocol/ecc/objects.ts'
 import { receiptOf, receiptText } from '../../protocol/ecc/receipts.ts'
 import { contractUriIn, EDGE_CLOUD_CONTRACT_URI } from '../../protocol/ecc/uris.ts'
-import { type RefusalCause, SIGNED_RECEIPT_METHOD } from '../../protocol/ecc/vocabulary.ts'
+import { REFUSAL_CAUSES, type RefusalCause, SIGNED_RECEIPT_METHOD } from '../../protocol/ecc/vocabulary.ts'
 import type { EidHex } from '../../protocol/identity/eid.ts'
 import { signJws } from '../../protocol/jws.ts'
 import { A2aError } from '../a2a/a2a-error.ts'
+import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { ExecutionGate, ExecutionRefusal, TodoExecution } from '../tasks/execution.ts'
-import type { JsonObject, Todo } from '../tasks/todo.ts'
+import type { JsonObject, Todo, TodoCreate } from '../tasks/todo.ts'
 
 export interface ExecutionContractsComponents {
   /** the checked contract of an agent, by its home; undefined: it has none */
@@ -88,14 +89,18 @@ export class ExecutionContracts implements ExecutionGate {
     home: EidHex,
     request: { message: JsonObject; extensions: readonly string[] },
     arrivedAtMs: number
-  ): Admission | { refused: ExecutionRefusal } | undefined {
+  ): Admission | { uri: string; refused: ExecutionRefusal } | undefined {
     try {
       return this.admit(home, request, arrivedAtMs)
     } catch (error) {
       const uri = contractUriIn(request.extensions)
-      const cause = error instanceof A2aError && error.reason === 'UNSUPPORTED_OPERATION' ? error.metadata.cause : undefined
-      if (uri === undefined || cause === undefined) throw error
-      return { refused: refusalOf(uri, { cause: cause as RefusalCause, field: (error as A2aError).metadata.field ?? '' }) }
+      if (uri === undefined || !(error instanceof A2aError)) throw error
+      const { cause, field = '' } = error.metadata
+      const known = REFUSAL_CAUSES.find((one) => one === cause)
+      return {
+        uri,
+        refused: refusalOf(uri, known === undefined ? { cause: 'REQUIREMENTS_MALFORMED', field: '' } : { cause: known, field })
+      }
     }
   }
 
@@ -173,9 +178,21 @@ export class ExecutionContracts implements ExecutionGate {
   }
 }
 
-/** The same key came before with another request (G-69). */
-export function keyConflict(uri: string): A2aError {
-  return unsupported(uri, { cause: 'IDEMPOTENCY_CONFLICT', field: 'idempotencyKey' })
+/** The members of a Todo for a message that waited. */
+export function lateAdmission(late: ReturnType<ExecutionContracts['admitLate']>): Pick<TodoCreate, 'execution' | 'dedupKey' | 'refused'> {
+  if (late === undefined) return {}
+  if ('refused' in late) return { refused: late.refused }
+  return { execution: late.execution, ...(late.dedupKey === undefined ? {} : { dedupKey: late.dedupKey }) }
+}
+
+/** What the Todo store says about a request that may be known by a key: another request under the same key is the contract's own refusal (G-69). */
+export async function underKey<T>(admission: Admission | undefined, work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    if (admission?.dedupKey === undefined || !(error instanceof RookeryError) || error.code !== 'MESSAGE_ID_REUSED') throw error
+    throw unsupported(admission.uri, { cause: 'IDEMPOTENCY_CONFLICT', field: 'idempotencyKey' })
+  }
 }
 
 function unsupported(uri: string, { cause, field }: { cause: RefusalCause; field: string }): A2aError {

@@ -21,6 +21,8 @@ export interface AccessComponents {
   logger: Logger
 }
 
+/** No principal is called so. */
+export const STRANGERS_SLOT = 'strangers'
 /** Longest bearer credential that is looked at. */
 export const CREDENTIAL_CHARS_MAX = 512
 
@@ -86,6 +88,13 @@ export class Access {
     return { kind: 'peer', id: `eid:${root}`, eid: remote, name: remote }
   }
 
+  /** What a queue counts messages of a remote EID against (G-13): its grant where it has one, else the one slot that all strangers share; fresh EIDs are free. */
+  slotOf(agent: EidHex, remote: EidHex): string {
+    if (this.#c.agents.ofAnyEid(fromHex(remote)) !== undefined) return `eid:${this.#c.successions.rootOf(remote)}`
+    const { kind, id } = this.ofPeer(agent, remote)
+    return kind === 'peer' ? STRANGERS_SLOT : id
+  }
+
   #grantOf(agent: EidHex, remote: EidHex): GrantRow | undefined {
     const { grants, successions } = this.#c
     const direct = grants.ofPeer(agent, successions.rootOf(remote)) ?? grants.ofPeer(agent, remote)
@@ -98,23 +107,24 @@ export class Access {
   }
 
   #ofGrant(grant: GrantRow): VerifiedPrincipal {
-    const { id, agent, verbs, peer, name } = grant
+    const { id, agent, verbs, queues, peer, name } = grant
     const ended = this.#c.grants.ended(grant)
     return {
       kind: 'grant',
       id: peer === undefined ? `grant:${id}` : `eid:${this.#c.successions.rootOf(peer)}`,
       eid: peer ?? agent,
       name,
-      grant: { id, agent, verbs, ended }
+      grant: { id, agent, verbs, ended, ...(queues === undefined ? {} : { queues }) }
     }
   }
 
   /**
    * Whether the principal may do this with this agent, now.
    * @param asked.agent - what the agent's things are filed under
+   * @param asked.queue - the named queue that work shall go into, where the caller names one; see {@link queueOf}
    * @throws A2aError `UNAUTHENTICATED` (the grant has ended), `PERMISSION_DENIED`
    */
-  authorize(principal: VerifiedPrincipal, asked: { agent: EidHex; verb: GrantVerb }): void {
+  authorize(principal: VerifiedPrincipal, asked: { agent: EidHex; verb: GrantVerb; queue?: string | undefined }): void {
     const refusal = this.#refusal(principal, asked)
     if (refusal === undefined) return
     this.refused++
@@ -122,7 +132,10 @@ export class Access {
     throw refusal
   }
 
-  #refusal({ kind, grant, eid }: VerifiedPrincipal, { agent, verb }: { agent: EidHex; verb: GrantVerb }): A2aError | undefined {
+  #refusal(
+    { kind, grant, eid }: VerifiedPrincipal,
+    { agent, verb, queue }: { agent: EidHex; verb: GrantVerb; queue?: string | undefined }
+  ): A2aError | undefined {
     switch (kind) {
       case 'owner':
         return undefined
@@ -136,7 +149,9 @@ export class Access {
         if (grant === undefined) throw new TypeError('a principal of kind grant without its grant')
         if (grant.ended.aborted) return grantEnded()
         if (grant.agent !== agent) return denied('GRANT_SCOPE', 'the grant is for another agent')
-        return grant.verbs.includes(verb) ? undefined : denied('GRANT_SCOPE', `the grant does not allow "${verb}"`, { verb })
+        if (!grant.verbs.includes(verb)) return denied('GRANT_SCOPE', `the grant does not allow "${verb}"`, { verb })
+        if (queue === undefined || grant.queues === undefined || grant.queues.includes(queue)) return undefined
+        return denied('GRANT_SCOPE', 'the grant is for another queue', { queue })
     }
   }
 
@@ -160,6 +175,15 @@ export class Access {
       retryAfterSec: waitSec,
       metadata: { cause: 'GRANT_RATE', burst: String(burst), perMin: String(perMin) }
     })
+  }
+
+  /** The queue that work of this stored principal goes into: the first that its grant is bound to (TD-04). */
+  queueOf(agent: LocalAgent, principal: string): string | undefined {
+    const { grants } = this.#c
+    const id = /^grant:([0-9a-f]{16})$/.exec(principal)?.[1]
+    const peer = /^eid:([0-9a-f]{64})$/.exec(principal)?.[1]
+    const grant = id !== undefined ? grants.get(id) : peer !== undefined ? this.#grantOf(homeOf(agent), peer as EidHex) : undefined
+    return grant?.queues?.[0]
   }
 
   /** Whether a message of this issuer may become a task of the agent, as it is handed over (G-13): what its session would be asked. */

@@ -20,6 +20,8 @@ export interface GrantRow {
   /** the EID that its holder was first known by here; absent: whoever shows the credential */
   peer?: EidHex
   verbs: GrantVerb[]
+  /** queues of the agent that work goes into, the first where none is named; absent: any */
+  queues?: string[]
   /** SHA-256 of the credential, hex; absent: it is used over sessions alone */
   hash?: string
   /** in place of the node's own; what is absent follows those */
@@ -38,6 +40,9 @@ export interface GrantEvent {
   grant: GrantRow
 }
 
+export const GRANT_QUEUES_MAX = 16
+/** As a Todo's queue is named. */
+export const QUEUE_NAME = /^[A-Za-z0-9._-]{1,64}$/
 /** Printable, and short enough for a column. */
 export const GRANT_NAME = /^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]{1,64}$/u
 export const GRANT_TTL_DEFAULT_MS = 90 * 86_400_000

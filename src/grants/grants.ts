@@ -1,6 +1,7 @@
 import { equalsConstantTime, fromHex, toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import type { EidHex } from '../../protocol/identity/eid.ts'
+import { grantEnded } from '../a2a/a2a-error.ts'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import { KeyedLock } from '../platform/keyed-lock.ts'
@@ -10,11 +11,13 @@ import { jsonCodec, type Store, type Table, type WriteOp } from '../store/store.
 import { credentialHash, grantOfCredential, newCredential } from './credential.ts'
 import {
   GRANT_NAME,
+  GRANT_QUEUES_MAX,
   GRANT_TTL_DEFAULT_MS,
   GRANT_TTL_MAX_MS,
   type GrantEvent,
   type GrantRow,
   type GrantState,
+  QUEUE_NAME,
   type SendLimits
 } from './grant.ts'
 import { GRANT_VERBS, type GrantVerb } from './principal.ts'
@@ -43,6 +46,8 @@ export interface GrantCreate {
   peer?: EidHex | undefined
   /** default: all */
   verbs?: readonly GrantVerb[] | undefined
+  /** named queues of the agent; default: any */
+  queues?: readonly string[] | undefined
   /** default 90 days, at most 366 */
   ttlMs?: number | undefined
   limits?: Partial<SendLimits> | undefined
@@ -129,7 +134,7 @@ export class Grants {
     if (ended === undefined) {
       ended = new AbortController()
       this.#ended.set(grant.id, ended)
-      if (this.state(grant) !== 'in-force') ended.abort(grantEnded(grant))
+      if (this.state(grant) !== 'in-force') ended.abort(grantEnded())
     }
     return ended.signal
   }
@@ -149,6 +154,10 @@ export class Grants {
     const { name, verbs = GRANT_VERBS, ttlMs = GRANT_TTL_DEFAULT_MS, limits, peer, agent, origin = 'owner' } = input
     if (!GRANT_NAME.test(name)) throw invalid('name', name.slice(0, 80), 'is 1 to 64 printable characters')
     if (verbs.length === 0) throw invalid('verbs', verbs, 'names at least one verb')
+    const { queues } = input
+    if (queues !== undefined && (queues.length === 0 || queues.length > GRANT_QUEUES_MAX || !queues.every((one) => QUEUE_NAME.test(one)))) {
+      throw invalid('queues', queues.slice(0, 16), `is 1 to ${GRANT_QUEUES_MAX} names of 1 to 64 characters of A-Z a-z 0-9 . _ -`)
+    }
     if (!Number.isSafeInteger(ttlMs) || ttlMs < 1_000 || ttlMs > GRANT_TTL_MAX_MS) throw invalid('ttlMs', ttlMs, 'is 1 s to 366 days')
     return await this.#lock.run('grants', async () => {
       const held = peer === undefined ? undefined : this.ofPeer(agent, peer)
@@ -178,6 +187,7 @@ export class Grants {
         name,
         ...(peer === undefined ? {} : { peer }),
         verbs: GRANT_VERBS.filter((verb) => verbs.includes(verb)),
+        ...(queues === undefined ? {} : { queues: [...new Set(queues)] }),
         ...(credential === undefined ? {} : { hash: toHex(credentialHash(this.#c.crypto, credential)) }),
         ...(limits === undefined ? {} : { limits }),
         origin,
@@ -224,7 +234,7 @@ export class Grants {
       if (held.revokedAtMs !== undefined) return held
       const grant: GrantRow = { ...held, revokedAtMs: this.#c.clock.nowMs() }
       this.#replace(grant)
-      this.#ended.get(id)?.abort(grantEnded(grant))
+      this.#ended.get(id)?.abort(grantEnded())
       await this.#c.store.commit([this.#table.put(id, grant), ...this.#oldest(), ...alongside], { room: 'reserve' })
       this.#tell({ kind: 'revoked', grant })
       return grant
@@ -284,7 +294,7 @@ export class Grants {
   #end(grant: GrantRow, kind: 'revoked' | 'expired'): void {
     if (kind === 'expired') this.#expired.add(grant.id)
     else this.#replace(grant)
-    this.#ended.get(grant.id)?.abort(grantEnded(grant))
+    this.#ended.get(grant.id)?.abort(grantEnded())
     this.#tell({ kind, grant })
   }
 
@@ -320,12 +330,6 @@ function pair(agent: EidHex, peer: EidHex): string {
 
 function endOf({ revokedAtMs, expiresAtMs }: GrantRow): number {
   return Math.min(revokedAtMs ?? expiresAtMs, expiresAtMs)
-}
-
-function grantEnded({ id, revokedAtMs }: GrantRow): RookeryError {
-  return new RookeryError('GRANT_ENDED', `the grant ${id} ${revokedAtMs === undefined ? 'has expired' : 'was revoked'}`, {
-    kind: 'refused'
-  })
 }
 
 function invalid(field: string, value: unknown, why: string): RookeryError {

@@ -1,10 +1,10 @@
+import { GRANT_VERBS, type GrantVerb } from '../../protocol/grants/friend-messages.ts'
 import type { EidHex } from '../../protocol/identity/eid.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Principal } from '../tasks/todo.ts'
 
 /** What a grant may allow (protocol/README.md §9, Grants): `send` makes tasks and goes on with them, `push` has this node call a webhook. */
-export const GRANT_VERBS = ['send', 'read', 'cancel', 'push'] as const
-export type GrantVerb = (typeof GRANT_VERBS)[number]
+export { GRANT_VERBS, type GrantVerb }
 
 /** A grant as the doors see it while it is in force. */
 export interface GrantInForce {
@@ -12,6 +12,8 @@ export interface GrantInForce {
   /** what the agent's things are filed under: its first EID */
   readonly agent: EidHex
   readonly verbs: readonly GrantVerb[]
+  /** queues of the agent that it may put work into, the first where none is named; absent: the agent's only one, or any that is named */
+  readonly queues?: readonly string[]
   /** fires when it is revoked or expires: what runs in its name ends then */
   readonly ended: AbortSignal
 }

@@ -26,6 +26,8 @@ export const FORMER_MAX = 64
 export interface FormerIdentity {
   eid: Eid
   rotatedAtMs: number
+  /** once the secret is gone: to the EID that came next, for those who meet the agent only later */
+  certificate?: Uint8Array
   retiring?: {
     /** Ed25519 seed, 32 bytes */
     seed: Uint8Array
@@ -135,7 +137,8 @@ export class AgentFiles implements AgentStorage {
   #former(path: string, rows: NonNullable<z.infer<typeof agentSchema>['formerly']>): FormerIdentity[] {
     return rows.map(({ did, rotatedAtMs, seed, certificate }) => {
       const former = { eid: eidFromDid(did), rotatedAtMs }
-      if (seed === undefined || certificate === undefined) return former
+      if (certificate === undefined) return former
+      if (seed === undefined) return { ...former, certificate: base64url.baseDecode(certificate) }
       if (eidToDid(eid(this.#crypto.ed25519.publicKey(seed))) !== did)
         throw invalidKeyFile(path, 'a former secret and its did do not belong together')
       return { ...former, retiring: { seed, certificate: base64url.baseDecode(certificate) } }
@@ -187,9 +190,9 @@ export class AgentFiles implements AgentStorage {
   }
 }
 
-function formerRow({ eid, rotatedAtMs, retiring }: FormerIdentity): object {
+function formerRow({ eid, rotatedAtMs, retiring, certificate }: FormerIdentity): object {
   const row = { did: eidToDid(eid), rotatedAtMs }
-  if (retiring === undefined) return row
+  if (retiring === undefined) return certificate === undefined ? row : { ...row, certificate: base64url.baseEncode(certificate) }
   return { ...row, seed: secretText(retiring.seed), certificate: base64url.baseEncode(retiring.certificate) }
 }
 

@@ -2,6 +2,9 @@ import type { Signer } from '../../protocol/crypto/provider.ts'
 import type { ReachabilityMode, WakeWindow } from '../../protocol/delivery/modes.ts'
 import type { Did, Eid, EidHex } from '../../protocol/identity/eid.ts'
 
+/** An agent shows no longer chain of rotations than this; others remember none longer. */
+export const ROTATION_PROOFS_MAX = 8
+
 /** What the owner set about an agent's reachability; persisted, published in locator, card and status. */
 export interface AgentReachability {
   mode: ReachabilityMode
@@ -26,6 +29,8 @@ export interface LocalAgent {
   retiringSigners?(): readonly Signer[]
   /** the X25519 key that senders seal to now, 32 bytes */
   readonly mailboxKey: Uint8Array
+  /** certificates from an EID that it had to the one that it has, in order, at most {@link ROTATION_PROOFS_MAX} */
+  rotationProofs?(): Uint8Array[]
   /** the secret of one of the last three mailbox keys, by `kid` = H(key)[0..8) in hex */
   mailboxSecret(kidHex: string): Uint8Array | undefined
   readonly reachability: AgentReachability

@@ -199,7 +199,7 @@ export class Agents {
     const formerly = record.formerly.map((former) => {
       if (former.retiring === undefined || !isDone(former)) return former
       destroyed += 1
-      return { eid: former.eid, rotatedAtMs: former.rotatedAtMs }
+      return { eid: former.eid, rotatedAtMs: former.rotatedAtMs, certificate: former.retiring.certificate }
     })
     if (destroyed === 0) return 0
     this.#storage.save({ ...record, formerly })

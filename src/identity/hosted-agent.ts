@@ -3,7 +3,7 @@ import type { CryptoProvider, Signer } from '../../protocol/crypto/provider.ts'
 import { mailboxKid } from '../../protocol/delivery/object.ts'
 import { type Did, type Eid, type EidHex, eid, eidHex, eidToDid } from '../../protocol/identity/eid.ts'
 import type { HandlerName } from '../api/methods.ts'
-import type { AgentReachability, LocalAgent } from './agent.ts'
+import { type AgentReachability, type LocalAgent, ROTATION_PROOFS_MAX } from './agent.ts'
 import { type AgentRecord, type FormerIdentity, MAILBOX_KEYS_MAX, type MailboxKey } from './agent-file.ts'
 
 export const MAILBOX_ROTATE_MS = 7 * 86_400_000
@@ -78,6 +78,16 @@ export class HostedAgent implements LocalAgent {
   /** EIDs that it had before, oldest first. */
   get former(): readonly FormerIdentity[] {
     return this.#former
+  }
+
+  rotationProofs(): Uint8Array[] {
+    const proofs: Uint8Array[] = []
+    for (const { certificate, retiring } of this.#former.toReversed()) {
+      const proof = retiring?.certificate ?? certificate
+      if (proof === undefined || proofs.length >= ROTATION_PROOFS_MAX) break
+      proofs.unshift(proof)
+    }
+    return proofs
   }
 
   /** Whether it has this EID, or had it. */

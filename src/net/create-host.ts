@@ -32,6 +32,7 @@ import { Libp2pHost } from './libp2p-host.ts'
 import { libp2pLogger } from './libp2p-log.ts'
 import { ListenLog } from './listen-log.ts'
 import { byDialOrder, isLinkLocal, isPublicAddr, parseAddr, parseBootstrap } from './multiaddrs.ts'
+import { closestInTable } from './nearest-in-table.ts'
 import { PeerMemory } from './peer-memory.ts'
 import { type Traffic, trafficMetrics } from './traffic.ts'
 
@@ -66,6 +67,8 @@ export interface HostComponents {
   validator: DhtRules
   /** counts what is sent; without one nothing is counted */
   traffic?: Traffic | undefined
+  /** in place of libp2p's memory transport, in profile `memory` */
+  memoryTransport?: ((components: never) => Transport) | undefined
 }
 
 export interface HostInit {
@@ -110,7 +113,7 @@ export const LISTEN_DEFAULT: readonly string[] = [
  * @throws RookeryError `ADDRESS_INVALID`, `PORT_IN_USE`, `LISTEN_FAILED`, `QUIC_UNAVAILABLE`; then nothing is left running
  */
 export async function createHost(components: HostComponents, init: HostInit): Promise<Host> {
-  const { clock, random, logger, crypto, store, validator, traffic } = components
+  const { clock, random, logger, crypto, store, validator, traffic, memoryTransport } = components
   const log = logger.child('net')
   const profile = init.profile ?? 'quic'
   const network = init.network ?? 'lan'
@@ -167,7 +170,9 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
       announce,
       announceFilter: (addrs: Multiaddr[]) => addrs.filter(isPublic ? isPublicAddr : (addr) => !isLinkLocal(addr))
     },
-    transports: (profile === 'memory' ? [memory()] : await transports()).map((make) => (c: never) => listening.watch(make(c))) as never,
+    transports: (profile === 'memory' ? [memoryTransport ?? memory()] : await transports()).map(
+      (make) => (c: never) => listening.watch(make(c))
+    ) as never,
     transportManager: { faultTolerance: FaultTolerance.NO_FATAL },
     connectionEncrypters: profile === 'memory' ? [plaintext()] : [noise()],
     streamMuxers: [yamux({ enableKeepAlive: profile !== 'memory', streamOptions: { maxStreamWindowSize: YAMUX_STREAM_WINDOW_BYTES } })],
@@ -207,6 +212,8 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
   })
 
   const kad = libp2p.services.dht
+  const { kb } = kad.routingTable
+  kb.closest = (place, options) => closestInTable(kb.root, place, { count: options?.count ?? kBucketSize, exclude: options?.exclude })
   const { peerStore } = libp2p
   const connected = async (wanted: (peer: string) => boolean = () => true) => {
     const ids = libp2p.getPeers().filter((id) => wanted(id.toString()))

@@ -73,6 +73,32 @@ export function nodeMetrics(node: RookeryNode, { process, traffic }: { process: 
   })
   gauge('registry_entries', 'entries that this node holds as a registrar', [], (it) => it.set(node.registry.stats().entries))
   gauge('registry_bytes', 'bytes of them', [], (it) => it.set(node.registry.stats().bytes))
+  gauge('grants', 'grants in force', [], (it) =>
+    it.set(node.grants.list().filter((grant) => node.grants.state(grant) === 'in-force').length)
+  )
+  counter(
+    'grant_sends',
+    'tasks asked for with grants: let in, refused by their bucket, or let in by one that was nearly empty',
+    ['outcome'],
+    (it) => {
+      const { taken, refused, nearMisses } = node.sendBuckets.counts()
+      it.inc({ outcome: 'let_in' }, taken)
+      it.inc({ outcome: 'rate_limited' }, refused)
+      it.inc({ outcome: 'near_miss' }, nearMisses)
+    }
+  )
+  counter('refused_without_grant', 'calls refused for want of a grant', [], (it) => it.inc(node.access.refused))
+  gauge('friend_requests_pending', 'friend requests that wait for the owner', [], (it) =>
+    it.set(node.friends.list().filter(({ direction, state }) => direction === 'in' && state === 'pending').length)
+  )
+  counter('friend_requests_busy', 'friend requests that the quota refused', [], (it) => it.inc(node.friends.busy))
+  gauge('push_configs', 'webhooks that callers asked for', [], (it) => it.set(node.push?.counts().configs ?? 0))
+  counter('push_notifications', 'tries to tell webhooks', ['outcome'], (it) => {
+    const { delivered = 0, failed = 0, givenUp = 0 } = node.push?.counts() ?? {}
+    it.inc({ outcome: 'delivered' }, delivered)
+    it.inc({ outcome: 'failed' }, failed)
+    it.inc({ outcome: 'given_up' }, givenUp)
+  })
   counter('registry_refused', 'entries refused since the start, by reason', ['reason'], (it) => {
     for (const [reason, count] of Object.entries(node.registry.stats().refused)) it.inc({ reason }, count)
   })

@@ -24,6 +24,8 @@ export interface MembersQuery extends Pick<FindQuery, 'tags' | 'mode' | 'limit'>
   announce: AnnounceRecord
   /** whose followers are its members: the curator, then those it took the space over from */
   curators: readonly Eid[]
+  /** keys that are listed at the most, DS_ID first, then parts; with fewer than there are the search is incomplete */
+  keysMax?: number
 }
 
 export interface MembersRead {
@@ -60,9 +62,10 @@ export function createMemberReader(
 
   async function joins(query: MembersQuery, limit: number | undefined, tally: SearchTally, options: RequestOptions): Promise<Joins> {
     const { ns, topic, ver, shards } = query.announce.payload
-    const keys = memberReadKeys(crypto, dsId(crypto, { ns, topic, version: ver }), shards)
+    const all = memberReadKeys(crypto, dsId(crypto, { ns, topic, version: ver }), shards)
+    const keys = all.slice(0, query.keysMax ?? all.length)
     const seeds = seedTargets(query.announce, network)
-    const found = new Joins(membersMax)
+    const found = new Joins(membersMax, keys.length < all.length)
     const lists = keys.flatMap((key) => query.curators.map((curator) => ({ key, curator })))
     await eachOf(lists, LISTS_AT_ONCE, async ({ key, curator }) => {
       if (found.isFull || (limit !== undefined && found.live().length >= limit)) return
@@ -103,7 +106,7 @@ export function createMemberReader(
       return {
         members: query.limit === undefined ? members : members.slice(0, query.limit),
         pruned: live.filter(({ entry }) => hidden.has(toHex(entry.id))).length,
-        truncated: found.isFull
+        truncated: found.isFull || found.isPartial
       }
     }
   }
@@ -119,9 +122,12 @@ class Joins {
   readonly #max: number
   readonly #byMember = new Map<string, HeldJoin>()
   isFull = false
+  /** there are parts that were not asked */
+  readonly isPartial: boolean
 
-  constructor(max: number) {
+  constructor(max: number, isPartial: boolean) {
     this.#max = max
+    this.isPartial = isPartial
   }
 
   add(entry: MemberEntry, servedBy: readonly string[]): void {

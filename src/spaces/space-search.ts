@@ -7,6 +7,7 @@ import {
   isTopicWithin,
   parseSpaceQuery,
   prefixId,
+  SHARDS_MAX,
   type SpaceName,
   type TopicName
 } from '../../protocol/discovery/names.ts'
@@ -37,6 +38,11 @@ import type { CuratorTrust, FindQuery, FindResult, MemberView, SpaceView } from 
 /** Spaces of one parent query whose members are listed; beyond them it ends as incomplete. */
 const SPACES_MAX = 256
 const SPACES_AT_ONCE = 4
+/**
+ * Keys of members that one search lists, over all its spaces, each the same number of them: so strangers who announce a space, or many below a topic, with as
+ * many parts as there can be do not make a search of it ask the whole network. One space alone is always read whole.
+ */
+const KEYS_MAX = 2 * (SHARDS_MAX + 1)
 /** Curators of one DS_ID whose members a search lists where it cannot tell whose space it is, those that most registrars hold first. */
 const RIVALS_MAX = 64
 
@@ -181,7 +187,8 @@ export function createSpaceSearch({
     options.onProgress?.(`${spaces.length} ${spaces.length === 1 ? 'space' : 'spaces'}, looking up members`)
     await eachOf(spaces, SPACES_AT_ONCE, async ({ candidate, curators: followedCurators }) => {
       if (limit !== undefined && members.length >= limit) return
-      const read = await reader.read({ ...query, announce: candidate.record, curators: followedCurators }, tally, options)
+      const wanted = { ...query, announce: candidate.record, curators: followedCurators, keysMax: Math.floor(KEYS_MAX / spaces.length) }
+      const read = await reader.read(wanted, tally, options)
       for (const member of read.members) members.push(member)
       pruned += read.pruned
       isCut ||= read.truncated

@@ -134,7 +134,7 @@ export class Store {
     if (!/^[a-z][a-z0-9-]*$/.test(name)) throw new TypeError(`"${name}" is no table name`)
     return {
       get: async (key) => {
-        const bytes = await (await this.#readable(name)).get(key)
+        const bytes = await read(await this.#readable(name), key)
         return bytes === undefined ? undefined : codec.decode(bytes)
       },
       has: async (key) => await (await this.#readable(name)).has(key),
@@ -383,6 +383,15 @@ export class Store {
     await this.#flushing
     await this.#level.close()
   }
+}
+
+/**
+ * Looks up in this thread where the database can: what is asked for lies in memory or in the system's file cache as a rule, and the detour through
+ * the thread pool costs many times the look-up.
+ */
+async function read(sub: Sublevel, key: string): Promise<Uint8Array | undefined> {
+  const { getSync } = sub.supports as { getSync?: boolean }
+  return getSync === true && sub.status === 'open' ? sub.getSync(key) : await sub.get(key)
 }
 
 function usesReserve({ ops, room }: Waiting): boolean {

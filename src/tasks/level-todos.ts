@@ -465,8 +465,12 @@ export class LevelTodos implements Todos {
     const unsubscribe = this.#journal.listeners.wait(id, resolve)
     const fired = () => this.#journal.must(id).then(resolve, () => undefined)
     try {
-      const now = await this.#journal.must(id)
-      if (stateClass(now.state) !== 'active' || signal?.aborted === true || this.#stopped) return now
+      // What memory knows to be active will tell its end; all else is read.
+      const known = this.#journal.open.get(id)
+      if (known === undefined || stateClass(known.state) !== 'active' || signal?.aborted === true || this.#stopped) {
+        const now = await this.#journal.must(id)
+        if (stateClass(now.state) !== 'active' || signal?.aborted === true || this.#stopped) return now
+      }
       signal?.addEventListener('abort', fired, { once: true })
       return await promise
     } finally {

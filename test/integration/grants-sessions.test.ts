@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
+import { controlHandlers } from '../../src/api/control-handlers.ts'
 import { homeOf } from '../../src/identity/agent.ts'
 import type { HostedAgent } from '../../src/identity/hosted-agent.ts'
 import { createNode, type RookeryNode } from '../../src/node.ts'
@@ -70,5 +71,49 @@ describe('a grant over a session', () => {
     await there.grants.revoke(grant.id)
     expect(await there.wake(bob)).toMatchObject({ accepted: 0, discarded: 1, events: [{ reason: 'NO_GRANT' }] })
     expect(await todosOf(there)).toEqual([])
+  })
+
+  it('[TD-19] [TD-R3] has its bucket over a session too, and says when to come again; what an outbox undertook waits for the grant, at nobody else', async () => {
+    const { there, here, bob, alice, send } = await pair()
+    const entry = await here.mail.post({
+      from: alice,
+      to: bob.eid,
+      message: { messageId: 'later', role: 'ROLE_USER', parts: [{ text: 'x' }] }
+    })
+    await expect.poll(() => here.mail.progress(entry).lastError).toBe('PERMISSION_DENIED')
+    expect(await todosOf(there)).toEqual([])
+    await there.grants.create({ agent: homeOf(bob), name: 'alice', peer: alice.eidHex, limits: { burst: 2, perMin: 1 } })
+    await here.mail.retry(entry)
+    await expect.poll(() => here.mail.outbox.get(entry.id)?.state.name).not.toBe('queued-here')
+    expect(await send('m1')).toMatchObject({ outcome: 'task' })
+    await expect(send('m2')).rejects.toMatchObject({ code: 'SEND_RATE_LIMITED', data: { retryAfterSec: expect.any(Number) } })
+    expect(await send('m1')).toMatchObject({ outcome: 'task' })
+    expect(await todosOf(there)).toHaveLength(2)
+    expect(there.sendBuckets.counts()).toMatchObject({ refused: 2 })
+  })
+
+  it('[TD-06] [G-73] is vended by a friend request that a person approves, goes along when the peer rotates, and its end is told', async () => {
+    const { there, here, bob, alice, send } = await pair()
+    const owner = controlHandlers(there)
+    const holder = controlHandlers(here)
+    const context = { signal: new AbortController().signal, progress() {}, event() {}, async emit() {}, afterAnswer() {} }
+    expect(await holder['friends.request']({ did: bob.did, note: 'hello' }, context)).toMatchObject({ state: 'pending', told: true })
+    await expect(send('m1')).rejects.toMatchObject({ code: 'PERMISSION_DENIED' })
+    expect(await owner['friends.list']({}, context)).toMatchObject({
+      waiting: 1,
+      friends: [{ direction: 'in', did: alice.did, note: 'hello' }]
+    })
+    await owner['friends.approve']({ did: alice.did }, context)
+    expect(await send('m1')).toMatchObject({ outcome: 'task' })
+    const shown = async () => (await holder['friends.show']({ did: bob.did }, context)).friends[0]
+    await expect.poll(async () => (await shown())?.credential).toMatch(/^rkg_/)
+
+    await here.rotate(alice)
+    expect(await send('m2')).toMatchObject({ outcome: 'task' })
+    expect((await owner['friends.list']({}, context)).friends).toMatchObject([{ did: alice.did, state: 'approved' }])
+
+    await owner['friends.remove']({ did: alice.did }, context)
+    await expect(send('m3')).rejects.toMatchObject({ code: 'PERMISSION_DENIED' })
+    await expect.poll(async () => (await shown())?.state).toBe('ended')
   })
 })

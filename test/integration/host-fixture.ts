@@ -1,10 +1,11 @@
+import { utf8 } from '../../protocol/bytes.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import { createHost, type HostInit } from '../../src/net/create-host.ts'
 import type { DhtRules } from '../../src/net/dht-rules.ts'
 import type { Host, PeerAddress } from '../../src/net/host.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import { type Logger, silentLogger } from '../../src/platform/logger.ts'
-import { systemRandom } from '../../src/platform/random.ts'
+import { seededRandom } from '../../src/platform/random.ts'
 import type { Store } from '../../src/store/store.ts'
 
 export type Carrier = 'quic' | 'tcp' | 'memory'
@@ -55,18 +56,21 @@ export interface HostOptions {
 
 /** Hosts that {@link stopHosts} ends after the test. */
 const running = new Set<Host>()
+/** Keys and randomness follow from the place of a host in its file: the distances of every run are those of the last. */
+let started = 0
 
 export async function startHost(options: HostOptions = {}): Promise<Host> {
+  const number = started++
   const host = await createHost(
     {
       clock: options.clock ?? systemClock,
-      random: systemRandom,
+      random: seededRandom(number),
       logger: options.logger ?? silentLogger,
       crypto: nodeCrypto,
       store: options.store,
       validator: options.rules ?? numberRules
     },
-    { privateKey: systemRandom.bytes(32), ...LISTEN[options.carrier ?? 'quic'], ...options.init }
+    { privateKey: nodeCrypto.sha256(utf8(`host ${number}`)), ...LISTEN[options.carrier ?? 'quic'], ...options.init }
   )
   running.add(host)
   return host

@@ -47,7 +47,16 @@ describe('what the mail scenario calls a violation', () => {
     expect(judge().missing(seen({}))).toEqual([])
   })
 
-  it('[OD-34] sees that a message was overtaken, from the cycle on that is judged', () => {
+  it('[OD-51] holds nobody to what was told after their disk was looked at, nor to what was accepted after it', () => {
+    const one = judge()
+    const before = one.claims()
+    one.hear({ kind: 'accepted', k: 2 })
+    one.hear({ kind: 'told', messageId: 'm-0000002', state: 'delivered' })
+    expect(one.never(seen({}), before)).toEqual([])
+    expect(one.never(seen({})).join()).toContain('m-0000002 is said to be delivered, and no task is there')
+  })
+
+  it('sees that a message was overtaken, from the cycle on that is judged', () => {
     const one = judge()
     one.hear({ kind: 'accepted', k: 2 })
     const tasks = [task('m-0000002', 'done', 1), task('m-0000001', 'done', 2)]

@@ -98,6 +98,22 @@ describe('bad values give a named error with a remedy and change nothing', () =>
     ['an agent of elsewhere', () => refusal('sleep', { agent: STRANGER }), 'AGENT_UNKNOWN', 'notFound'],
     ['a name that is taken', () => refusal('agent.add', { name: 'alice' }), 'AGENT_EXISTS', 'conflict'],
     ['a bad did:key', () => refusal('resolve', { did: 'did:key:zzzz' }), 'DID_INVALID', 'usage'],
+    [
+      'a member that is no did',
+      () => refusal('space.prune', { name: 'org.agentnet/energy@1', member: 'did:web:x' }),
+      'DID_INVALID',
+      'usage'
+    ],
+    [
+      'a guest that is no did',
+      async () => {
+        await call('group.create', { agent: 'alice', name: 'guests' })
+        return await refusal('group.invite', { agent: 'alice', group: 'guests', member: 'did:web:x' })
+      },
+      'DID_INVALID',
+      'usage'
+    ],
+    ['an unknown task', () => refusal('inbox.approve', { id: 'no-such-task', verdict: 'given' }), 'TODO_UNKNOWN', 'notFound'],
     ['a did of another method', () => refusal('send', { to: 'did:web:example.net', text: 'x' }), 'DID_INVALID', 'usage'],
     ['a bad topic', () => refusal('find', { name: 'Not A Topic' }), 'NAME_INVALID', 'usage'],
     ['a topic without a version', () => refusal('space.join', { name: 'org.agentnet/energy' }), 'NAME_INVALID', 'usage'],
@@ -120,6 +136,10 @@ describe('bad values give a named error with a remedy and change nothing', () =>
       const error = await work()
       expect(error).toMatchObject({ code, kind })
       expect(error.remedy).toBeTruthy()
+      if (code === 'DID_INVALID' || code === 'TODO_UNKNOWN') {
+        expect(error.field).toBeTruthy()
+        expect(error.value).toBeTruthy()
+      }
       const after = await call('status', {})
       expect(after.agents).toEqual(before.agents)
       expect(after.spaces).toEqual(before.spaces)

@@ -59,7 +59,9 @@ describe('an agent that rotates', () => {
     expect(theirs).toMatchObject({ id: session.info().id, remote: alice.did, state: 'established' })
     expect(session.info()).toMatchObject({ local: alice.did, state: 'established' })
     await until(() => !keyFile(dir, 'alice').includes(oldSeed))
-    expect(JSON.parse(keyFile(dir, 'alice')).formerly).toEqual([{ did: before, rotatedAtMs: expect.any(Number) }])
+    expect(JSON.parse(keyFile(dir, 'alice')).formerly).toEqual([
+      { did: before, rotatedAtMs: expect.any(Number), certificate: expect.any(String) }
+    ])
     expect(await a.send({ from: alice, to: bob.eid, message: message('m1') })).toMatchObject({ outcome: 'task' })
     expect(a.sessions.list()).toHaveLength(1)
   })

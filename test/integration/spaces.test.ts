@@ -11,7 +11,7 @@ import type { LocalAgent } from '../../src/identity/agent.ts'
 import type { Host } from '../../src/net/host.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { silentLogger } from '../../src/platform/logger.ts'
-import { systemRandom } from '../../src/platform/random.ts'
+import { seededRandom } from '../../src/platform/random.ts'
 import { createLocators } from '../../src/spaces/create-locators.ts'
 import { createSpaces } from '../../src/spaces/create-spaces.ts'
 import { recordRules } from '../../src/spaces/record-rules.ts'
@@ -40,7 +40,7 @@ async function start(carrier: Carrier, agents: readonly LocalAgent[], bootstrap?
   const store = new Store(new MemoryLevel<string, Uint8Array>({ keyEncoding: 'utf8', valueEncoding: 'view' }))
   const init = bootstrap === undefined ? {} : { bootstrap: [`${bootstrap.addresses()[0]}/p2p/${bootstrap.peer}`] }
   const host = await startHost({ carrier, store, rules: recordRules(nodeCrypto), init })
-  const parts = { host, store, clock: systemClock, random: systemRandom, crypto: nodeCrypto, logger: silentLogger }
+  const parts = { host, store, clock: systemClock, random: seededRandom(nodes.length), crypto: nodeCrypto, logger: silentLogger }
   const registry = await createRegistry(parts)
   const byHex = (hex: string) => agents.find((agent) => agent.eidHex === hex)
   const spaces = await createSpaces({ ...parts, registry, agents: byHex })

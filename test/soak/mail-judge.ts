@@ -2,6 +2,12 @@ import { type MailReport, type MailView, messageIdOf } from './mail-orders.ts'
 
 export type Seen = Pick<MailView, 'outbox' | 'tasks' | 'held' | 'queued'>
 
+/** What was promised and told until a moment: what a disk that is looked at later has to agree with. */
+export interface Claims {
+  accepted: ReadonlySet<string>
+  told: ReadonlyMap<string, string>
+}
+
 const FINISHED = new Set(['done', 'failed', 'canceled', 'rejected'])
 
 /** What the parties to the mail promised, and whether their disks agree. */
@@ -39,15 +45,23 @@ export class MailJudge {
     return new Promise((resolve) => this.#answers.set(messageId, resolve))
   }
 
-  /** What may be so at no time. */
-  never({ outbox, tasks }: Seen): string[] {
+  claims(): Claims {
+    return { accepted: new Set(this.#accepted), told: new Map(this.#told) }
+  }
+
+  /**
+   * What may be so at no time.
+   * @param accepted - before the sender was looked at
+   * @param told - before the sleeper was: what is told later its view need not show
+   */
+  never({ outbox, tasks }: Seen, { accepted, told }: Claims = this.claims()): string[] {
     const wrong: string[] = []
     const counts = new Map<string, number>()
     for (const { messageId } of tasks) counts.set(messageId, (counts.get(messageId) ?? 0) + 1)
     for (const [messageId, count] of counts) {
       if (count > 1) wrong.push(`${messageId} became ${count} tasks`)
     }
-    const claimed = new Map([...this.#told, ...outbox.map((one): [string, string] => [one.messageId, one.state])])
+    const claimed = new Map([...told, ...outbox.map((one): [string, string] => [one.messageId, one.state])])
     for (const [messageId, state] of claimed) {
       if ((state === 'delivered' || state === 'handled') && !counts.has(messageId))
         wrong.push(`${messageId} is said to be ${state}, and no task is there`)
@@ -55,7 +69,7 @@ export class MailJudge {
         wrong.push(`${messageId} is said to be ${state}, and nothing was wrong with it`)
     }
     const there = new Set(outbox.map(({ messageId }) => messageId))
-    for (const messageId of this.#accepted) {
+    for (const messageId of accepted) {
       if (!there.has(messageId) && !this.#isOver(this.#told.get(messageId)))
         wrong.push(`${messageId} was accepted and is no longer in the outbox, last told ${this.#told.get(messageId) ?? 'nothing'}`)
     }

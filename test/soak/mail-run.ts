@@ -261,10 +261,12 @@ class MailTrio {
     for (;;) {
       await this.#push('sleeper')
       await this.#push('sender')
-      const [sender, keeper, sleeper] = await Promise.all(ROLES.map((role) => this.#node(role).view()))
-      if (sender === undefined || keeper === undefined || sleeper === undefined) throw new Error('three nodes were asked')
+      const { accepted } = this.#judge.claims()
+      const sender = await this.#node('sender').view()
+      const { told } = this.#judge.claims()
+      const [keeper, sleeper] = await Promise.all([this.#node('keeper').view(), this.#node('sleeper').view()])
       const seen = { outbox: sender.outbox, tasks: sleeper.tasks, held: keeper.held, queued: sleeper.queued }
-      const wrong = this.#judge.never(seen)
+      const wrong = this.#judge.never(seen, { accepted, told })
       if (wrong.length > 0) return wrong
       const missing = this.#judge.missing(seen)
       if (missing.length === 0) return first === undefined ? [] : this.#judge.disorder(seen, first)

@@ -6,12 +6,14 @@ import { type Client, ClientFactory, JsonRpcTransportFactory } from '@a2a-js/sdk
 import { Level } from 'level'
 import { equals, toHex } from '../../protocol/bytes.ts'
 import { keepsMessages, reachabilityAt } from '../../protocol/delivery/reachability.ts'
+import type { CapabilityContract } from '../../protocol/ecc/objects.ts'
 import { type EidHex, eid, eidHex, eidToDid } from '../../protocol/identity/eid.ts'
 import { agentCard, rpcUrlOf } from '../../src/a2a/agent-card.ts'
 import { type A2aEdge, type A2aEdgeComponents, type A2aEdgeSettings, createA2aEdge, type RemoteAgents } from '../../src/a2a/edge.ts'
 import { createKeepAsleep, createKeepOpaque } from '../../src/a2a/keep-asleep.ts'
 import { LocalA2a } from '../../src/a2a/local-a2a.ts'
 import type { PushConfigs } from '../../src/a2a/push-configs.ts'
+import { SignedCards } from '../../src/a2a/signed-cards.ts'
 import { TaskStreams, type TaskStreamsSettings } from '../../src/a2a/task-streams.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import type { QueueBounds } from '../../src/delivery/asleep-queue.ts'
@@ -20,10 +22,11 @@ import { Drain } from '../../src/delivery/drain.ts'
 import { LevelAsleepQueue } from '../../src/delivery/level-asleep-queue.ts'
 import { OutgoingObjects } from '../../src/delivery/outgoing.ts'
 import { ReplayCache } from '../../src/delivery/replay-cache.ts'
+import { ExecutionContracts, lateAdmission } from '../../src/ecc/execution-contracts.ts'
 import type { Access, PeerAccess } from '../../src/grants/access.ts'
 import type { Grants } from '../../src/grants/grants.ts'
 import type { SendBuckets } from '../../src/grants/send-buckets.ts'
-import type { AgentReachability, LocalAgent } from '../../src/identity/agent.ts'
+import { type AgentReachability, homeOf, type LocalAgent } from '../../src/identity/agent.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import { type Logger, silentLogger } from '../../src/platform/logger.ts'
 import { systemRandom } from '../../src/platform/random.ts'
@@ -98,6 +101,8 @@ export interface A2aNodeInit {
   /** `off`: no streaming */
   streams?: Partial<TaskStreamsSettings> | 'off'
   push?: PushConfigs
+  /** by agent name; changed in place it holds from then on */
+  contracts?: { [name: string]: CapabilityContract | undefined }
   /** default: `anyone` */
   peers?: PeerAccess
   /** told of grants and their buckets; default: nothing */
@@ -107,6 +112,8 @@ export interface A2aNodeInit {
   attached?: () => boolean
   /** a worker is made for each agent unless `none` */
   workers?: 'none'
+  /** runs at a time of each worker; default 1 */
+  concurrency?: number
 }
 
 /** One node's A2A side over a real LevelDB: what `createNode` wires, without the network. */
@@ -134,7 +141,14 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
   const opened = await openLevelStore(init.dir)
   const store = init.wrapStore?.(opened) ?? opened
   const components = { store, crypto: nodeCrypto, clock, random: systemRandom, logger: silentLogger }
-  const todos = await createTodos(components, init.todos)
+  const homes = new Map(init.agents.map((agent) => [homeOf(agent), agent]))
+  const contracts = new ExecutionContracts({
+    contractOf: (home) => init.contracts?.[homes.get(home)?.name ?? ''],
+    signerOf: (home) => homes.get(home)?.signer,
+    crypto: nodeCrypto,
+    clock
+  })
+  const todos = await createTodos({ ...components, gate: contracts }, init.todos)
   const clockGuard = await ClockGuard.open(components)
   const outgoing = await OutgoingObjects.open(components)
   const queue = await LevelAsleepQueue.open(
@@ -144,6 +158,8 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
   const replay = await ReplayCache.open(components)
   const drainInit = (access: Access) => ({
     approvalFor: () => 'none' as const,
+    underContract: (agent: LocalAgent, request: { message: JsonObject; extensions: readonly string[] }, sinceMs: number) =>
+      lateAdmission(contracts.admitLate(homeOf(agent), request, sinceMs)),
     isAudience: (agent: LocalAgent, audience: Uint8Array) => equals(audience, agent.eid),
     maySend: (agent: LocalAgent, principal: string) => access.maySendStill(agent, principal)
   })
@@ -162,7 +178,8 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
     ...(init.logger === undefined ? {} : { logger: init.logger })
   })
   const drain = new Drain({ ...components, queue, replay, clockGuard, todos }, drainInit(access))
-  const local = new LocalA2a({
+  const signed = new SignedCards(nodeCrypto)
+  const local: LocalA2a = new LocalA2a({
     todos,
     access,
     clock,
@@ -174,8 +191,11 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
         version: '0.1.0',
         rpcUrl: rpcUrlOf(edge?.publicUrl ?? 'http://127.0.0.1', agent.did),
         streaming: streams !== undefined,
-        bounds: keepsMessages(agent.reachability) ? bounds : undefined
+        bounds: keepsMessages(agent.reachability) ? bounds : undefined,
+        extensions: contracts.extension(homeOf(agent))
       }),
+    extendedCard: (agent) => signed.of(agent, local.card(agent)).card,
+    contracts,
     ...(streams === undefined ? {} : { streams }),
     ...(init.push === undefined ? {} : { push: init.push }),
     ...(init.blockingWaitMs !== undefined ? { blockingWaitMs: init.blockingWaitMs } : {})
@@ -191,7 +211,8 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
       {
         agent: agent.eidHex,
         handler: module.handler,
-        mayRun: () => reachability(agent).state === 'accepts'
+        mayRun: () => reachability(agent).state === 'accepts',
+        ...(init.concurrency === undefined ? {} : { settings: { concurrency: init.concurrency } })
       }
     )
     worker.start()

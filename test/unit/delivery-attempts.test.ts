@@ -3,6 +3,7 @@ import { signConfirmation } from '../../protocol/delivery/confirmation.ts'
 import { signReceipt } from '../../protocol/delivery/mailbox.ts'
 import { decodeObject } from '../../protocol/delivery/object.ts'
 import { type EidHex, eidHex } from '../../protocol/identity/eid.ts'
+import { signRotation } from '../../protocol/identity/rotation.ts'
 import { OutboxDelivery } from '../../src/a2a/deliver-outbox.ts'
 import type { SendOutcome } from '../../src/a2a/send-message.ts'
 import { type KeeperHandler, mailboxChannelOf } from '../../src/delivery/mailbox-channel.ts'
@@ -13,7 +14,7 @@ import type { LocalAgent } from '../../src/identity/agent.ts'
 import { silentLogger } from '../../src/platform/logger.ts'
 import { seededRandom } from '../../src/platform/random.ts'
 import type { Mailbox } from '../../src/spaces/mail-records.ts'
-import { bench, crypto, localAgent, sessionPair } from './delivery-fixtures.ts'
+import { bench, crypto, localAgent, seal, sessionPair } from './delivery-fixtures.ts'
 
 /** What a keeper does; by default it keeps, and tells the truth. */
 interface Keeper {
@@ -83,14 +84,14 @@ async function setUp(keepers: number, { copies = 2 } = {}) {
   const post = async (messageId = 'm-1') =>
     (await outbox.add({ from: alice.eidHex, to: bob.eidHex, message: { messageId, role: 'ROLE_USER', parts: [{ text: 'x' }] } })).entry
   /** One attempt, and what it brought written down. */
-  const attempt = async (entry: OutboxEntry) => {
-    const tried = await delivery.attempt(outbox.get(entry.id) ?? entry, 'try', never)
+  const attempt = async (entry: OutboxEntry, audience: 'try' | 'away' = 'try') => {
+    const tried = await delivery.attempt(outbox.get(entry.id) ?? entry, audience, never)
     if (tried.news !== undefined) await outbox.learn(entry.id, tried.news, tried)
     return tried
   }
-  const confirm = (object: Uint8Array, by: LocalAgent) => {
+  const confirm = (object: Uint8Array, by: LocalAgent, state: 'delivered' | 'handled' = 'delivered') => {
     const { id, issuer, audience } = decodeObject(object)
-    return signConfirmation(by.signer, { objectHash: crypto.sha256(object), id, issuer, audience, state: 'delivered', atMs: 1 })
+    return signConfirmation(by.signer, { objectHash: crypto.sha256(object), id, issuer, audience, state, atMs: 1 })
   }
   return { ...b, alice, bob, outbox, outgoing, keep, live, post, attempt, confirm }
 }
@@ -160,6 +161,62 @@ describe('an attempt while the audience is away', () => {
     await t.attempt(entry)
     expect(t.outbox.get(entry.id)?.state.name).toBe('delivered')
     expect((await t.outbox.evidence(entry)).confirmation).toEqual(t.confirm(object, t.bob))
+  })
+
+  it('[F088] learns from a keeper that what was delivered is handled, by the audience’s word about these very bytes alone', async () => {
+    const t = await setUp(1)
+    const [keeper] = t.keep as [Keeper]
+    const entry = await t.post()
+    await t.attempt(entry)
+    const object = firstHeld(keeper)
+    let words = [t.confirm(object, t.bob)]
+    keeper.tell = async () => ({ type: 'told', held: [], confirmations: words })
+    await t.attempt(entry)
+    const now = () => t.outbox.get(entry.id) as OutboxEntry
+    expect(now().state.name).toBe('delivered')
+    const other = await seal(t.alice, t.bob, t.clock.nowMs(), { messageId: 'other' })
+    words = [t.confirm(object, keeper.agent, 'handled'), t.confirm(other, t.bob, 'handled'), t.confirm(object, t.bob)]
+    await t.attempt(now(), 'away')
+    expect(now().state.name).toBe('delivered')
+    words = [t.confirm(object, t.bob, 'handled')]
+    expect(await t.attempt(now(), 'away')).toMatchObject({ news: { name: 'handled' }, audience: 'away' })
+    expect(now().state.name).toBe('handled')
+    expect((await t.outbox.evidence(entry)).confirmation).toEqual(words[0])
+    expect(keeper.deposits).toBe(1)
+  })
+
+  it('[F088] [G-73] believes the audience as what it is now by its certificates, and nobody by others', async () => {
+    const t = await setUp(1)
+    const [keeper] = t.keep as [Keeper]
+    const entry = await t.post()
+    await t.attempt(entry)
+    const object = firstHeld(keeper)
+    const [next, eve] = [localAgent('bob 2'), localAgent('eve')]
+    const rotation = (from: LocalAgent, to: LocalAgent) => signRotation(from.signer, to.signer, 1)
+    const tell = (by: LocalAgent, ...rotations: Uint8Array[]) => {
+      keeper.tell = async (request) => ({
+        type: 'told',
+        held: request.type === 'ask' ? request.ids : [],
+        confirmations: [t.confirm(object, by)],
+        rotations
+      })
+    }
+    const forged = rotation(t.bob, eve).slice()
+    forged[forged.length - 1] = (forged.at(-1) as number) ^ 1
+    for (const rotations of [
+      [],
+      [rotation(keeper.agent, eve)],
+      [rotation(t.bob, next)],
+      [forged],
+      [rotation(t.bob, next), rotation(keeper.agent, eve)]
+    ]) {
+      tell(eve, ...rotations)
+      await t.attempt(entry)
+      expect(t.outbox.get(entry.id)?.state.name).toBe('kept')
+    }
+    tell(next, rotation(t.bob, next))
+    await t.attempt(entry)
+    expect(t.outbox.get(entry.id)?.state.name).toBe('delivered')
   })
 
   it('[OD-36] deposits nothing that the audience has already, though it cannot be asked now', async () => {

@@ -4,7 +4,8 @@ import { encodeCbor } from '../../protocol/cbor.ts'
 import { signConfirmation, verifyConfirmation } from '../../protocol/delivery/confirmation.ts'
 import { decodeObject, openObject } from '../../protocol/delivery/object.ts'
 import { context } from '../../protocol/identity/contexts.ts'
-import { type EidHex, eidHex } from '../../protocol/identity/eid.ts'
+import { type Eid, type EidHex, eidHex } from '../../protocol/identity/eid.ts'
+import { signRotation } from '../../protocol/identity/rotation.ts'
 import { MAIL_TTL_SEC, type Mail, type MailRecord, mailType } from '../../protocol/records/mail.ts'
 import { serveKeeper } from '../../src/delivery/keeper-service.ts'
 import { KEEPER_LEASE_MS, KeeperStore } from '../../src/delivery/keeper-store.ts'
@@ -13,8 +14,10 @@ import { depositObject } from '../../src/delivery/mailbox-client.ts'
 import { serveMailbox } from '../../src/delivery/mailbox-service.ts'
 import { OwnKeepers } from '../../src/delivery/own-keepers.ts'
 import type { LocalAgent } from '../../src/identity/agent.ts'
+import { Successions } from '../../src/identity/successions.ts'
 import { silentLogger } from '../../src/platform/logger.ts'
 import { seededRandom } from '../../src/platform/random.ts'
+import { bytesCodec } from '../../src/store/store.ts'
 import type { JsonObject } from '../../src/tasks/todo.ts'
 import { bench, crypto, diskFull, localAgent, principalOf, seal, sessionPair } from './delivery-fixtures.ts'
 
@@ -24,12 +27,18 @@ const asIs = (hex: EidHex) => hex
 /** A keeper's node over a disk of its own, for whoever is in `wanted`. */
 async function keeperNode(wanted: Set<EidHex>, bounds = wide) {
   const b = await bench()
+  const successions = await Successions.open(b)
   const kate = localAgent('kate')
   const put: MailRecord[] = []
   const open = () =>
     KeeperStore.open(
       { store: b.store, crypto, clockGuard: b.clockGuard, logger: silentLogger },
-      { bounds, homeOf: asIs, mayKeepFor: (hex) => wanted.has(hex), onMail: (_home, record) => put.push(record) }
+      {
+        bounds,
+        homeOf: (hex) => successions.rootOf(hex),
+        mayKeepFor: (hex) => wanted.has(successions.rootOf(hex)),
+        onMail: (_home, record) => put.push(record)
+      }
     )
   const state = { keeper: await open() }
   /** A session of `peer` with the keeper; its end on the peer's side. */
@@ -37,7 +46,14 @@ async function keeperNode(wanted: Set<EidHex>, bounds = wide) {
     const pair = sessionPair(peer, kate)
     const { keeper } = state
     serveMailbox(pair.right.session, { queue: b.queue, crypto, clock: b.clock, logger: silentLogger, agent: () => undefined, keeper })
-    serveKeeper(pair.right.session, { keeper, crypto, clock: b.clock, logger: silentLogger, identities: (one) => [one] })
+    serveKeeper(pair.right.session, {
+      keeper,
+      crypto,
+      clock: b.clock,
+      logger: silentLogger,
+      identities: (one) => node.identities(one),
+      successions
+    })
     if (change !== undefined) mailboxChannelOf(pair.right.session, b.clock).serveKeeper(change)
     return pair.left.session
   }
@@ -45,7 +61,8 @@ async function keeperNode(wanted: Set<EidHex>, bounds = wide) {
   const restart = async () => {
     state.keeper = await open()
   }
-  return { ...b, kate, state, put, meet, channel, restart }
+  const node = { identities: (one: Eid): readonly Eid[] => [one] }
+  return Object.assign(node, { ...b, kate, state, put, successions, meet, channel, restart })
 }
 
 async function engaged(bounds = wide) {
@@ -68,7 +85,7 @@ async function engaged(bounds = wide) {
       atMs: k.clock.nowMs()
     })
   }
-  return { ...k, alice, bob, deposit, fetched, object, confirm }
+  return Object.assign(k, { alice, bob, deposit, fetched, object, confirm })
 }
 
 describe('a keeper', () => {
@@ -221,6 +238,112 @@ const mailOf = (agent: LocalAgent, nowMs: number, change: Partial<Mail> = {}, si
   return encodeCbor(['mail', payload, signer.signer.sign(concat([context('record/mail'), payload]))])
 }
 
+describe('an audience that took another EID since it met its keeper', () => {
+  const rotation = (from: LocalAgent, to: LocalAgent) => signRotation(from.signer, to.signer, 1)
+
+  it('[G-18] [G-73] is known by the certificates that it shows, over several rotations, and finds what waited', async () => {
+    const t = await engaged()
+    const object = await t.object('m-1')
+    await t.deposit(object)
+    const [second, third] = [localAgent('bob 2'), localAgent('bob 3')]
+    const keep = (rotations?: Uint8Array[]) =>
+      t.channel(third).ask({ type: 'keep', bounds: wide, ...(rotations === undefined ? {} : { rotations }) })
+    expect(await keep()).toMatchObject({ code: 'not-keeping' })
+    const chain = [rotation(t.bob, second), rotation(second, third)]
+    expect(await keep(chain)).toMatchObject({ type: 'kept' })
+    expect(await t.fetched(third)).toMatchObject({ objects: [object] })
+    expect(await keep(chain)).toMatchObject({ type: 'kept' })
+    expect(await keep()).toMatchObject({ type: 'kept' })
+    expect(t.successions.newest(t.bob.eid)).toEqual(third.eid)
+  })
+
+  it('[F088] is heard by senders as what it is now: its keeper passes its certificates on with its word, after a restart too', async () => {
+    const t = await engaged()
+    const object = await t.object('m-1')
+    await t.deposit(object)
+    const second = localAgent('bob 2')
+    const chain = [rotation(t.bob, second)]
+    await t.channel(second).ask({ type: 'keep', bounds: wide, rotations: chain })
+    const ask = () => t.channel(t.alice).ask({ type: 'ask', audience: t.bob.eid, ids: [decodeObject(object).id] })
+    expect(await ask()).toEqual({ type: 'told', request: expect.any(Number), held: [decodeObject(object).id], confirmations: [] })
+    const { id, issuer, audience } = decodeObject(object)
+    const confirmation = signConfirmation(second.signer, {
+      objectHash: crypto.sha256(object),
+      id,
+      issuer,
+      audience,
+      state: 'delivered',
+      atMs: t.clock.nowMs()
+    })
+    t.identities = (peer) => [peer, ...t.successions.predecessors(peer)]
+    expect(await t.channel(second).ask({ type: 'release', confirmations: [confirmation] })).toMatchObject({ count: 1 })
+    await t.restart()
+    expect(await ask()).toMatchObject({ held: [], confirmations: [confirmation], rotations: chain })
+  })
+
+  it('[F083] [D-26] is nobody by a chain that is forged, broken, of another, or that forks from what the keeper knows; strangers leave nothing behind', async () => {
+    const t = await engaged()
+    const [second, eve] = [localAgent('bob 2'), localAgent('eve')]
+    const keep = (who: LocalAgent, rotations: Uint8Array[]) => t.channel(who).ask({ type: 'keep', bounds: wide, rotations })
+    const forged = rotation(t.bob, eve).slice()
+    forged[forged.length - 1] = (forged.at(-1) as number) ^ 1
+    expect(await keep(eve, [forged])).toMatchObject({ code: 'invalid', reason: 'SIGNATURE_INVALID' })
+    expect(await keep(eve, [rotation(t.bob, second)])).toMatchObject({ code: 'invalid', reason: 'EID_MISMATCH' })
+    expect(await keep(eve, [rotation(t.bob, second), rotation(localAgent('x'), eve)])).toMatchObject({ reason: 'EID_MISMATCH' })
+    expect(await keep(eve, [rotation(localAgent('y'), eve)])).toMatchObject({ code: 'not-keeping' })
+    expect(t.successions.size).toBe(0)
+    expect(await keep(second, [rotation(t.bob, second)])).toMatchObject({ type: 'kept' })
+    expect(await keep(eve, [rotation(t.bob, eve)])).toMatchObject({ code: 'invalid', reason: 'EID_MISMATCH' })
+    expect(t.successions.newest(t.bob.eid)).toEqual(second.eid)
+  })
+})
+
+describe('a keeper on a damaged disk', () => {
+  it('[F065] starts without an engagement that it cannot read, hands out what it holds, and is engaged again', async () => {
+    const t = await engaged()
+    const object = await t.object('m-1')
+    await t.deposit(object)
+    await t.store.commit([t.store.table('keeper-for', bytesCodec).put(t.bob.eidHex, Uint8Array.of(0xa1, 0x61, 0x6e, 0x01))])
+    await t.restart()
+    expect(t.state.keeper.keepsFor(t.bob.eidHex)).toBe(false)
+    expect(await t.fetched(t.bob)).toMatchObject({ objects: [object] })
+    expect(await t.channel(t.bob).ask({ type: 'keep', bounds: wide })).toMatchObject({ type: 'kept' })
+  })
+})
+
+describe('a word that comes after another', () => {
+  it('[F088] takes handled in place of delivered for the same bytes alone, and never the other way', async () => {
+    const t = await engaged()
+    const [object, other, held] = [await t.object('m-1'), await t.object('m-2'), await t.object('m-3')]
+    for (const one of [object, other, held]) await t.deposit(one)
+    const word = (bytes: Uint8Array, state: 'delivered' | 'handled' | 'refused', objectHash = crypto.sha256(bytes)) => {
+      const { id, issuer, audience } = decodeObject(bytes)
+      const reason = state === 'refused' ? { reason: 'OBJECT_PURPOSE' } : {}
+      return signConfirmation(t.bob.signer, { objectHash, id, issuer, audience, state, ...reason, atMs: t.clock.nowMs() })
+    }
+    const release = (...confirmations: Uint8Array[]) => t.channel(t.bob).ask({ type: 'release', confirmations })
+    const told = async (bytes: Uint8Array) => {
+      const answer = await t.channel(t.alice).ask({ type: 'ask', audience: t.bob.eid, ids: [decodeObject(bytes).id] })
+      return answer.type === 'told' ? answer.confirmations : []
+    }
+    const [delivered, handled] = [word(object, 'delivered'), word(object, 'handled')]
+    expect(await release(delivered)).toMatchObject({ count: 1 })
+    expect(await release(word(object, 'handled', new Uint8Array(32)))).toMatchObject({ count: 0 })
+    expect(await told(object)).toEqual([delivered])
+    expect(await release(handled)).toMatchObject({ count: 0 })
+    expect(await told(object)).toEqual([handled])
+    await release(delivered)
+    await t.restart()
+    expect(await told(object)).toEqual([handled])
+    const never = word(other, 'refused')
+    await release(never)
+    await release(word(other, 'handled'))
+    expect(await told(other)).toEqual([never])
+    expect(await release(word(held, 'handled'))).toMatchObject({ count: 1 })
+    expect(await t.fetched(t.bob)).toMatchObject({ objects: [] })
+  })
+})
+
 describe('the mail record that an audience hands to its keeper', () => {
   it('[G-18] is on disk before it is put, put again after a restart, and the newest stays', async () => {
     const t = await engaged()
@@ -276,6 +399,7 @@ describe('an audience that comes back', () => {
     bob: LocalAgent,
     { isFormer = false, mail }: { isFormer?: boolean; mail?: Uint8Array } = {}
   ) {
+    const tasks = { ended: false }
     const home = await bench({ isAudience: (agent, eid) => eidHex(eid) === agent.eidHex, approvalFor: () => 'none' })
     const own = new OwnKeepers({
       queue: home.queue,
@@ -297,10 +421,12 @@ describe('an audience that comes back', () => {
       },
       drain: (agent) => home.drain.drain(agent),
       rootOf: asIs,
+      taskEnded: async () => tasks.ended,
+      slotOf: (_agent, issuer) => `eid:${issuer}`,
       isOwn: (agent, eid) => eidHex(eid) === agent.eidHex
     })
     const messages = () => home.todos.messages().map((message: JsonObject) => message.messageId)
-    return { ...home, own, messages }
+    return { ...home, own, messages, tasks }
   }
   const of = (k: { kate: LocalAgent; meet: (peer: LocalAgent) => ReturnType<typeof sessionPair>['left']['session'] }) => ({
     kate: k.kate,
@@ -331,6 +457,38 @@ describe('an audience that comes back', () => {
     for (const place of [first, second]) expect((await place.state.keeper.usage())[0]?.messages).toBe(0)
     expect(await t.own.round(bob)).toMatchObject({ fetched: 0, confirmed: 0 })
     expect(t.messages()).toHaveLength(4)
+  })
+
+  it('[F088] tells its keeper when the task has ended, so that a sender who never meets the audience learns that it was handled', async () => {
+    const k = await engaged()
+    const object = await k.object('m-1')
+    await k.deposit(object)
+    const t = await returned([of(k)], k.bob)
+    const told = async () => {
+      const answer = await k.channel(k.alice).ask({ type: 'ask', audience: k.bob.eid, ids: [decodeObject(object).id] })
+      if (answer.type !== 'told') throw new Error('not told')
+      const sent = { object: decodeObject(object), bytes: object }
+      return answer.confirmations.map((bytes) => verifyConfirmation(crypto, bytes, { isAudience: () => true, sent }).state)
+    }
+    expect(await t.own.round(k.bob)).toMatchObject({ confirmed: 1 })
+    expect(await told()).toEqual(['delivered'])
+    await t.own.round(k.bob)
+    expect(await told()).toEqual(['delivered'])
+    t.tasks.ended = true
+    expect(await t.own.round(k.bob)).toMatchObject({ fetched: 0, confirmed: 0 })
+    await k.restart()
+    expect(await told()).toEqual(['handled'])
+  })
+
+  it('[F088] says at once that a message was handled whose task has ended by then', async () => {
+    const k = await engaged()
+    const object = await k.object('m-1')
+    await k.deposit(object)
+    const t = await returned([of(k)], k.bob)
+    t.tasks.ended = true
+    await t.own.round(k.bob)
+    const answer = await k.channel(k.alice).ask({ type: 'ask', audience: k.bob.eid, ids: [decodeObject(object).id] })
+    expect(answer.type === 'told' && answer.confirmations).toHaveLength(1)
   })
 
   it('[G-18] asks a keeper that it let go of for what waits there, and engages it no longer', async () => {

@@ -15,6 +15,7 @@ import { depositObject } from '../../src/delivery/mailbox-client.ts'
 import { serveMailbox } from '../../src/delivery/mailbox-service.ts'
 import { refusalOfMailbox } from '../../src/delivery/queue-refusal.ts'
 import { RookeryError } from '../../src/errors.ts'
+import type { LocalAgent } from '../../src/identity/agent.ts'
 import { silentLogger } from '../../src/platform/logger.ts'
 import { type BenchInit, bench, crypto, diskFull, localAgent, principalOf, seal, sessionPair } from './delivery-fixtures.ts'
 
@@ -81,6 +82,40 @@ describe('mailbox deposit over a session', () => {
     for (const name of ['x', 'y', 'z']) results.push(await t.deposit(await seal(localAgent(name), t.bob, t.clock.nowMs())))
     expect(results.map((result) => result.status)).toEqual(['stored', 'stored', 'refused'])
     expect(results[2]).toMatchObject({ refusal: { code: 'asleep_queue_full', kind: 'peer' } })
+  })
+
+  it('[G-13] [OD-26] counts all strangers as one, whoever has a grant by itself, and knows so after a restart', async () => {
+    const b = await bench({ bounds: { messagesPerPeerMax: 2 } })
+    const [bob, friend] = [localAgent('bob', { mode: 'sleep' }), localAgent('friend')]
+    const from = async (queue: typeof b.queue, who: LocalAgent, messageId: string) => {
+      const pair = sessionPair(who, bob)
+      serveMailbox(pair.right.session, {
+        queue,
+        crypto,
+        clock: b.clock,
+        logger: silentLogger,
+        agent: () => bob,
+        slotOf: (_agent, depositor) => (depositor === friend.eidHex ? `eid:${depositor}` : 'strangers')
+      })
+      const result = await depositObject(pair.left.session, await seal(who, bob, b.clock.nowMs(), { messageId }), {
+        crypto,
+        clock: b.clock
+      })
+      return result.status === 'stored' ? 'stored' : `${result.refusal.code} ${result.refusal.kind}`
+    }
+    expect(await from(b.queue, localAgent('eve'), '1')).toBe('stored')
+    expect(await from(b.queue, localAgent('mallory'), '2')).toBe('stored')
+    expect(await from(b.queue, localAgent('another'), '3')).toBe('asleep_queue_full peer')
+    expect(await from(b.queue, friend, '4')).toBe('stored')
+    const { queue } = await b.restart()
+    expect(await from(queue, localAgent('one more'), '5')).toBe('asleep_queue_full peer')
+    expect(await from(queue, friend, '6')).toBe('stored')
+    expect(await from(queue, friend, '7')).toBe('asleep_queue_full peer')
+    const [first] = await queue.list(bob.eidHex)
+    await queue.drop(bob.eidHex, (first as QueueRecord).key)
+    expect(await from(queue, localAgent('the next'), '8')).toBe('stored')
+    const principals = (await queue.list(bob.eidHex)).map(({ principal }) => principal)
+    expect(new Set(principals).size).toBe(3)
   })
 
   it('[OD-44] [OD-46] [OD-47] names the bound that a deposit hit', async () => {

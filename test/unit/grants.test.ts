@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { STRANGERS_SLOT } from '../../src/grants/access.ts'
 import { GRANTS_ENDED_MAX, type Grants } from '../../src/grants/grants.ts'
 import { GRANT_VERBS, type GrantVerb, ownerPrincipal } from '../../src/grants/principal.ts'
 import { ManualClock } from '../../src/platform/clock.ts'
@@ -83,6 +84,22 @@ describe('a grant', () => {
       expect(denial(() => access.authorize(principal, { agent, verb })).metadata?.cause).toBe(cause)
     }
     expect(access.refused).toBe(4)
+  })
+
+  it('[TD-04] is bound to queues of its agent where it names some, and to none else', async () => {
+    const agent = testAgent(1)
+    const { grants, access } = await opened()
+    const { credential, grant } = await shown(grants, { agent: agent.eidHex, queues: ['billing', 'night', 'billing'] })
+    const principal = access.ofBearer(credential)
+    if (principal === undefined) throw new Error('no principal')
+    expect(principal.grant?.queues).toEqual(['billing', 'night'])
+    const may = (queue: string | undefined) =>
+      denial(() => access.authorize(principal, { agent: agent.eidHex, verb: 'send', queue })).metadata
+    expect([undefined, 'night', 'billing'].map(may)).toEqual([undefined, undefined, undefined])
+    expect(may('other')).toMatchObject({ cause: 'GRANT_SCOPE', queue: 'other' })
+    expect(access.queueOf(agent, `grant:${grant.id}`)).toBe('billing')
+    for (const queues of [[], ['a b'], Array(17).fill('q')])
+      await expect(shown(grants, { queues })).rejects.toMatchObject({ field: 'queues' })
   })
 
   it('[G-56] ends at once when it is revoked: its signal fires, the credential proves nothing, also after a restart', async () => {
@@ -217,6 +234,19 @@ describe('who asks', () => {
     expect(principal).toMatchObject({ kind: 'grant', id: `eid:${before.eidHex}`, grant: { id: grant.id } })
     access.authorize(principal, { agent: AGENT, verb: 'send' })
     expect(access.ofPeer(AGENT, agentOf(3).eidHex).kind).toBe('peer')
+  })
+
+  it('[G-13] [G-73] counts in a queue by its grant, over a rotation too, and with all other strangers without one', async () => {
+    const { grants, access, successions } = await opened({ peers: 'anyone' })
+    const [before, after] = [agentOf(1), agentOf(2)]
+    const { grant } = await shown(grants, { peer: before.eidHex })
+    await successions.note({ old: before.eid, new: after.eid })
+    expect(access.slotOf(AGENT, before.eidHex)).toBe(`eid:${before.eidHex}`)
+    expect(access.slotOf(AGENT, after.eidHex)).toBe(`eid:${before.eidHex}`)
+    expect(access.slotOf(AGENT, PEER)).toBe(STRANGERS_SLOT)
+    expect(access.slotOf(AGENT, eidOf(0xb2))).toBe(STRANGERS_SLOT)
+    await grants.revoke(grant.id)
+    expect(access.slotOf(AGENT, after.eidHex)).toBe(STRANGERS_SLOT)
   })
 
   it('[TD-03] may do everything with the token of an agent of this node', async () => {

@@ -2,10 +2,13 @@ import { describe, expect, it } from 'vitest'
 import { verifyCard } from '../../protocol/card/card-signature.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { agentCard, withRpcUrl } from '../../src/a2a/agent-card.ts'
+import type { RemoteAgents } from '../../src/a2a/edge.ts'
 import { extendedCard } from '../../src/a2a/extended-card.ts'
 import { SignedCards } from '../../src/a2a/signed-cards.ts'
+import { withVerifiedCards } from '../../src/a2a/verified-cards.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import type { LocalAgent } from '../../src/identity/agent.ts'
+import { type Logger, silentLogger } from '../../src/platform/logger.ts'
 import type { JsonObject } from '../../src/tasks/todo.ts'
 import { TEST_BOUNDS, testAgent } from '../support/a2a-fixture.ts'
 
@@ -74,5 +77,66 @@ describe('[TD-R1] [G-72] the extended card', () => {
     ])
     expect(extensions).toHaveLength((open.capabilities as { extensions: JsonObject[] }).extensions.length + 2)
     expect(verifyCard(nodeCrypto, new SignedCards(nodeCrypto).of(ANNA, extended).text, ANNA.eid)).toMatchObject({ name: ANNA.name })
+  })
+})
+
+describe('[TD-28] [TD-29] what a card says is on', () => {
+  it('is what is on, in the flags and in every sentence', () => {
+    for (const streaming of [true, false]) {
+      for (const pushNotifications of [true, false]) {
+        const made = agentCard({
+          agent: ANNA,
+          skills: [],
+          version: '1',
+          rpcUrl: 'http://x',
+          bounds: undefined,
+          streaming,
+          pushNotifications
+        })
+        expect(made.capabilities).toMatchObject({ streaming, pushNotifications, extendedAgentCard: true })
+        expect(JSON.stringify(made)).not.toMatch(/discovery[- ]only|no push|without history|stateTransitionHistory/i)
+      }
+    }
+  })
+})
+
+describe('cards of agents elsewhere', () => {
+  const good = new SignedCards(nodeCrypto).of(ANNA, card()).card
+  const forged: JsonObject = { ...good, description: 'Steals' }
+  const CALL = { signal: new AbortController().signal, asker: 'local-agent' } as const
+
+  function remotes(served: JsonObject, verify: 'required' | 'log', newest = ANNA.eid) {
+    const warnings: object[] = []
+    const logger: Logger = { ...silentLogger, warn: (data: object) => void warnings.push(data), child: () => logger }
+    const remote = { card: async () => served } as unknown as RemoteAgents
+    return { warnings, remote: withVerifiedCards(remote, { crypto: nodeCrypto, logger, verify: () => verify, newest: () => newest }) }
+  }
+
+  it('[ECC-12] are taken where their agent signed them', async () => {
+    const { remote, warnings } = remotes(good, 'required')
+    expect(await remote.card(testAgent(2), ANNA.eid, CALL)).toBe(good)
+    expect(await remote.card(testAgent(2), ANNA.eid, CALL)).toBe(good)
+    expect(warnings).toEqual([])
+  })
+
+  it('[ECC-12] are refused by default where it did not, and where another key did', async () => {
+    for (const [served, newest] of [
+      [forged, ANNA.eid],
+      [card(), ANNA.eid],
+      [good, testAgent(2).eid]
+    ] as const) {
+      const { remote } = remotes(served, 'required', newest)
+      await expect(remote.card(testAgent(2), ANNA.eid, CALL)).rejects.toMatchObject({
+        reason: 'INVALID_AGENT_RESPONSE',
+        code: -32006,
+        metadata: { cause: 'SIGNATURE_INVALID', remedy: expect.stringContaining('cards.verify') }
+      })
+    }
+  })
+
+  it('[ECC-12] are taken all the same where a setting says so, and the log tells of each', async () => {
+    const { remote, warnings } = remotes(forged, 'log')
+    expect(await remote.card(testAgent(2), ANNA.eid, CALL)).toBe(forged)
+    expect(warnings).toEqual([{ agent: ANNA.did, code: 'SIGNATURE_INVALID', field: 'signatures' }])
   })
 })

@@ -10,6 +10,7 @@ interface CreateOptions {
   agent?: string
   for?: string
   verbs?: GrantVerb[]
+  queues?: string[]
   ttl?: number
   burst?: number
   perMinute?: number
@@ -24,6 +25,7 @@ export const registerGrant: RegisterCommand = (program, run) => {
     .option('--agent <agent>', 'at which of your agents; default: the first')
     .option('--for <did>', 'bind it to an agent of another node, which may then use it over its sessions too')
     .option('--verbs <verbs>', `what it allows, of ${GRANT_VERBS.join(',')}; default: all`, verbs)
+    .option('--queues <names>', 'named queues of the agent that its work goes into; the first where none is named', list)
     .option('--ttl <duration>', 'how long, such as 12h or 30d; default: setting grants.ttl', durationMs)
     .option('--burst <count>', 'tasks at once; default: setting grants.sendBurst', integer(1, BURST_MAX))
     .option('--per-minute <count>', 'tasks a minute after that; default: setting grants.sendPerMin', integer(1, PER_MIN_MAX))
@@ -38,6 +40,7 @@ export const registerGrant: RegisterCommand = (program, run) => {
           ...(agent === undefined ? {} : { agent }),
           ...(holder === undefined ? {} : { for: holder }),
           ...(options.verbs === undefined ? {} : { verbs: options.verbs }),
+          ...(options.queues === undefined ? {} : { queues: options.queues }),
           ...(ttl === undefined ? {} : { ttlMs: ttl }),
           ...(burst === undefined ? {} : { burst }),
           ...(perMinute === undefined ? {} : { perMin: perMinute }),
@@ -134,6 +137,7 @@ function show(out: Output, view: GrantView): void {
     ['agent', view.agent],
     ['state', view.state],
     ['allows', view.verbs.join(', ')],
+    ['queues', view.queues?.join(', ') ?? 'any'],
     ['for', view.for ?? 'whoever has the credential'],
     ['rate', `${view.limits.burst} at once, ${view.limits.perMin} a minute`],
     ['made', `${new Date(view.createdAtMs).toISOString()}${view.origin === 'friend' ? ' by a friend request' : ''}`],

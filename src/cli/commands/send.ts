@@ -4,7 +4,7 @@ import { CONTROL_BOUNDS, type SendResult } from '../../api/methods.ts'
 import { EXIT_CODES, RookeryError } from '../../errors.ts'
 import type { RegisterCommand } from '../context.ts'
 import { age, type Output } from '../output.ts'
-import { durationMs } from '../values.ts'
+import { durationMs, requirements } from '../values.ts'
 
 /** Enough of the IANA registry for what people attach; anything else is bytes. */
 const MEDIA_TYPES: Readonly<Record<string, string>> = {
@@ -27,6 +27,7 @@ interface SendOptions {
   wait?: number
   outbox?: boolean
   ttl?: number
+  require?: Record<string, string | number | string[]>
 }
 
 export const registerSend: RegisterCommand = (program, run) => {
@@ -40,7 +41,18 @@ export const registerSend: RegisterCommand = (program, run) => {
     .option('--wait <duration>', 'how long to wait for the task to end; 0s returns once it is accepted', durationMs)
     .option('--outbox', 'hand it over: kept on this disk and tried until it is delivered or ends; see `rookery outbox`')
     .option('--ttl <duration>', 'how long it may wait, on this disk or another, before it ends; default: the longest', durationMs)
-    .addHelpText('after', '\nExample:\n  rookery send did:key:z6Mk… --text "what does power cost tonight?" --wait 30s')
+    .option(
+      '--require <needs>',
+      'execution requirements, name=value,… or JSON: the result counts only with a receipt that meets them',
+      requirements
+    )
+    .addHelpText(
+      'after',
+      `
+Example:
+  rookery send did:key:z6Mk… --text "what does power cost tonight?" --wait 30s
+  rookery send did:key:z6Mk… --text "book it" --require dataClassification=internal,allowedRegions=EU,maxSideEffect=reversible`
+    )
     .action((to: string, options: SendOptions, command) =>
       run(command, async (invocation) => {
         if (options.text === undefined && options.file === undefined) {
@@ -59,7 +71,8 @@ export const registerSend: RegisterCommand = (program, run) => {
           ...(options.messageId !== undefined ? { messageId: options.messageId } : {}),
           ...(options.wait !== undefined ? { waitMs: options.wait } : {}),
           ...(options.outbox === true ? { via: 'outbox' as const } : {}),
-          ...(options.ttl !== undefined ? { ttlMs: options.ttl } : {})
+          ...(options.ttl !== undefined ? { ttlMs: options.ttl } : {}),
+          ...(options.require !== undefined ? { require: options.require } : {})
         })
         invocation.out.result(result, () => print(invocation.out, result))
         return exitCodeOf(result)
@@ -90,12 +103,15 @@ async function readPart(path: string): Promise<{ name: string; mediaType: string
       kind: 'usage',
       field: '--file',
       value: path,
-      cause
+      cause,
+      remedy: 'give the path of a file that may be read'
     })
   }
 }
 
 function exitCodeOf(result: SendResult): number {
+  const { status } = result.execution ?? {}
+  if (status === 'rejected' || status === 'failed') return EXIT_CODES.refused
   if (result.outcome === 'queued' || result.outcome === 'asleep') return EXIT_CODES.asleep
   return result.outcome === 'queue-full' ? EXIT_CODES.refused : EXIT_CODES.ok
 }
@@ -128,7 +144,23 @@ function print(out: Output, result: SendResult): void {
       if (task?.status?.message !== undefined) out.line(textOf(task.status.message))
     }
   }
+  if (result.execution !== undefined) out.line(standing(result.execution))
   out.note(`message ${result.messageId}, ${Math.round(result.elapsedMs)} ms`)
+}
+
+function standing(execution: NonNullable<SendResult['execution']>): string {
+  switch (execution.status) {
+    case 'verified': {
+      const { site, latencyMs } = execution.receipt
+      return `requirements met: ${site.kind} ${site.siteId} in ${site.region}, ${latencyMs} ms; the receipt was verified`
+    }
+    case 'pending':
+      return 'requirements accepted, not met yet: the receipt comes with the result'
+    case 'rejected':
+      return `requirements not met, nothing was done: ${execution.cause}${execution.field === '' ? '' : ` (${execution.field})`}`
+    case 'failed':
+      return 'requirements not met: the task ended without a result that counts'
+  }
 }
 
 function textOf(holder: unknown): string {

@@ -83,7 +83,12 @@ export class DemoScenario {
     await this.#step('A announces the space', () => this.#announce())
     await this.#step('B and C join it', () => this.#join())
     const found = await this.#step('A finds both by topic and by parent topic', () => this.#find(bob, carol))
-    await this.#step('B and C let A in', () => this.#letIn(alice))
+    await this.#step('A asks B and C to be let in, and their owners approve', () =>
+      this.#letIn(alice, [
+        [this.b, bob],
+        [this.c, carol]
+      ])
+    )
     const session = await this.#step('A opens a session to B', () => this.#openSession(bob))
     const token = await tokenOf(alice)
     await this.#step('A sends B a text and a file', () => this.#sendFile(alice, bob, token))
@@ -167,13 +172,29 @@ export class DemoScenario {
     return { value: found, detail: details.join('; ') }
   }
 
-  /** Being found gives no right: each owner grants it, for a day. */
-  async #letIn(alice: AgentView): Promise<{ value: undefined; detail: string }> {
-    const [b, c] = await Promise.all(
-      [this.b, this.c].map((node) => node.call('grant.create', { name: 'alice', for: alice.did, ttlMs: DAY_MS }, this.#options))
-    )
-    check(b?.for === alice.did && c?.for === alice.did, 'two grants for alice', [b, c])
-    return { value: undefined, detail: `grants ${b.id} and ${c.id} for ${short(alice.did)}: ${b.verbs.join(', ')}` }
+  /** Being found gives no right: A asks, and the owner of each of the other two says yes, for a day. */
+  async #letIn(alice: AgentView, others: readonly [ProcessNode, AgentView][]): Promise<{ value: undefined; detail: string }> {
+    const details: string[] = []
+    for (const [node, agent] of others) {
+      const asked = await this.a.call('friends.request', { did: agent.did, note: 'power for tonight' }, this.#options)
+      check(asked.state === 'pending', 'a request that waits for a person', asked)
+      const { grant } = await node.call('friends.approve', { did: alice.did, ttlMs: DAY_MS }, this.#options)
+      check(grant !== undefined, 'a grant for alice', grant)
+      await this.#hasGrant(agent, grant.id)
+      details.push(`${agent.name} approved: grant ${grant.id}`)
+    }
+    return { value: undefined, detail: details.join(', ') }
+  }
+
+  /** Waits until A was told. */
+  async #hasGrant(of: AgentView, id: string): Promise<void> {
+    const untilMs = performance.now() + 10_000
+    for (;;) {
+      const { friends } = await this.a.call('friends.list', {}, this.#options)
+      if (friends.some((one) => one.did === of.did && one.grant?.id === id)) return
+      check(performance.now() < untilMs, `the grant of ${of.name} told to A within 10 s`, friends)
+      await pause(50, this.#signal)
+    }
   }
 
   async #openSession(bob: AgentView): Promise<{ value: { transport: string; state: string; handshakeMs: number }; detail: string }> {

@@ -70,7 +70,7 @@ describe('closing a session', () => {
     expect(closedOf(pair.a)).toEqual([{ reason: 'done', by: 'local' }])
   })
 
-  it('[TRM-03] ends with a terminal checksum equal to what the receiver computed', () => {
+  it('[TRM-03] [G-51] ends with a terminal checksum equal to what the receiver computed', () => {
     const pair = new StreamPair().opened()
     for (let i = 0; i < 10; i++) pair.a.stream.queue(1, ITEM_KINDS.a2a, text(`${i}`), `${i}`)
     pair.a.stream.close('done', 0)
@@ -176,7 +176,7 @@ describe('closing a session', () => {
     expect(closedOf(pair.b)).toEqual([{ reason: 'done', by: 'peer' }])
   })
 
-  it('[TRM-04] gives up after three TEARDOWNs in 30 s', () => {
+  it('[TRM-04] [G-51] gives up after three TEARDOWNs in 30 s', () => {
     const pair = new StreamPair().opened()
     pair.a.stream.close('done', 0)
     let sent = 0
@@ -190,7 +190,7 @@ describe('closing a session', () => {
     expect(sent).toBe(3 + 1) // and one ping into the silence
   })
 
-  it('two TEARDOWNs that cross acknowledge each other', () => {
+  it('[G-51] two TEARDOWNs that cross acknowledge each other', () => {
     const pair = new StreamPair().opened()
     pair.a.stream.close('done', 0)
     pair.b.stream.close('shutdown', 0)

@@ -1,0 +1,127 @@
+import { locatorKey } from '../../protocol/discovery/dht-key.ts'
+import type { Eid } from '../../protocol/identity/eid.ts'
+import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
+import { derivedBytes } from '../engine/seeds.ts'
+import { LinkModel } from '../net/link-model.ts'
+import type { Definition } from '../scenario/definition.ts'
+import type { PlannedNode } from '../scenario/events.ts'
+import { type LookupResult, type LookupWorld, lookUp } from './lookup.ts'
+import { ModelNode } from './model-node.ts'
+import type { FastRandom } from './random.ts'
+import type { Places, RoutingTable } from './routing-table.ts'
+
+/** As the simulator's profile of the product (`engine/boot-node.ts`). */
+export const MODEL_K = 8
+const MODEL_ALPHA = 3
+/** A request or an answer of discovery: what most of them come to */
+const RPC_BYTES = 600
+/** Nodes that a new one knows of, beside the first */
+const BOOTSTRAP_OTHERS = 2
+/** kad-dht looks up random places behind each length of common prefix that its table has, to fifteen; here one of the first. */
+const REFRESH_PREFIXES_MAX = 6
+
+/** All modelled nodes, the links between them, and Kademlia over both. */
+export class ModelNetwork implements LookupWorld {
+  readonly nodes: ModelNode[]
+  readonly places: Places
+  readonly k = MODEL_K
+  readonly alpha = MODEL_ALPHA
+  readonly link: LinkModel
+  readonly #random: FastRandom
+  rpcs = 0
+  /** messages and bytes that each node sent */
+  readonly sentMessages: Uint32Array
+  readonly sentBytes: Float64Array
+
+  constructor(planned: readonly PlannedNode[], network: Definition['network'], seed: number, random: FastRandom) {
+    this.#random = random
+    this.sentMessages = new Uint32Array(planned.length)
+    this.sentBytes = new Float64Array(planned.length)
+    this.link = new LinkModel(planned, network, random)
+    this.places = { hi: new Uint32Array(planned.length), lo: new Uint32Array(planned.length) }
+    this.nodes = planned.map((one) => new ModelNode(one, this.places, MODEL_K, seed))
+    for (const { index } of planned) {
+      const view = new DataView(derivedBytes(seed, 'place', index).buffer)
+      this.places.hi[index] = view.getUint32(0)
+      this.places.lo[index] = view.getUint32(4)
+    }
+  }
+
+  node(index: number): ModelNode {
+    const node = this.nodes[index]
+    if (node === undefined) throw new TypeError(`there is no node ${index}`)
+    return node
+  }
+
+  table(node: number): RoutingTable {
+    return this.node(node).table
+  }
+
+  isUp(node: number): boolean {
+    return this.node(node).isUp
+  }
+
+  roundTripMs(from: number, to: number): number | undefined {
+    this.#count(from)
+    if (!this.link.mayDial(from, to)) return undefined
+    this.#count(to)
+    return this.link.delayMs(from, to, RPC_BYTES) + this.link.delayMs(to, from, RPC_BYTES)
+  }
+
+  #count(node: number): void {
+    this.sentMessages[node] = (this.sentMessages[node] as number) + 1
+    this.sentBytes[node] = (this.sentBytes[node] as number) + RPC_BYTES
+  }
+
+  met(a: number, b: number): void {
+    this.node(a).table.add(b, (peer) => this.isUp(peer))
+    this.node(b).table.add(a, (peer) => this.isUp(peer))
+  }
+
+  lookUp(from: number, place: { hi: number; lo: number }): LookupResult {
+    const result = lookUp(this, from, place.hi, place.lo)
+    this.rpcs += result.rpcs
+    return result
+  }
+
+  /** A node starts: it meets the first and two more, and looks itself up. */
+  join(index: number, upSoFar: readonly number[]): void {
+    const node = this.node(index)
+    node.isUp = true
+    const through = [upSoFar[0], ...Array.from({ length: BOOTSTRAP_OTHERS }, () => upSoFar[this.#random.below(upSoFar.length)])]
+    for (const other of through) if (other !== undefined && other !== index && this.isUp(other)) this.met(index, other)
+    this.lookUp(index, this.placeOf(index))
+  }
+
+  /** What keeps a table filled: the look-up of oneself, and of a random place behind one of the lengths of prefix, each in its turn. */
+  refresh(index: number): void {
+    const own = this.placeOf(index)
+    this.lookUp(index, own)
+    const bits = this.#random.below(1 + Math.min(REFRESH_PREFIXES_MAX, this.#longestPrefix(index)))
+    const flipped = (own.hi ^ (0x80000000 >>> bits)) >>> 0
+    const tail = this.#random.below(2 ** (31 - bits))
+    this.lookUp(index, { hi: ((flipped & ~(2 ** (31 - bits) - 1)) | tail) >>> 0, lo: this.#random.below(2 ** 32) })
+  }
+
+  placeOf(index: number): { hi: number; lo: number } {
+    return { hi: this.places.hi[index] as number, lo: this.places.lo[index] as number }
+  }
+
+  #longestPrefix(index: number): number {
+    const own = this.places.hi[index] as number
+    let longest = 0
+    for (const peer of this.node(index).table.peers) longest = Math.max(longest, Math.clz32(((this.places.hi[peer] as number) ^ own) >>> 0))
+    return longest
+  }
+}
+
+/** Where a key lies: the first 64 bits of its place. */
+export function placeOfKey(place: Uint8Array): { hi: number; lo: number } {
+  const view = new DataView(place.buffer, place.byteOffset)
+  return { hi: view.getUint32(0), lo: view.getUint32(4) }
+}
+
+/** Where an agent's locator lies. */
+export function locatorPlace(eid: Eid): { hi: number; lo: number } {
+  return placeOfKey(nodeCrypto.sha256(locatorKey(eid)))
+}
