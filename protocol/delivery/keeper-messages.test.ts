@@ -47,7 +47,8 @@ describe('messages between an audience, an issuer and a keeper', () => {
     { type: 'release', confirmations: [utf8('c')] },
     { type: 'released', count: 1 },
     { type: 'ask', audience: eid(bob.publicKey), ids: [id] },
-    { type: 'told', held: [id], confirmations: [utf8('c')] }
+    { type: 'told', held: [id], confirmations: [utf8('c')] },
+    { type: 'told', held: [], confirmations: [utf8('c')], rotations: [utf8('a certificate')] }
   ]
 
   it('[G-18] come out of their bytes as they went in', () => {

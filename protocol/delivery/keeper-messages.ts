@@ -34,8 +34,8 @@ export type KeeperAnswer =
   | { type: 'kept'; bounds: QueueBounds; untilMs: number }
   | { type: 'page'; objects: Uint8Array[]; next: number; more: boolean }
   | { type: 'released'; count: number }
-  /** those still held, and confirmations of those that are not; in neither: not known here */
-  | { type: 'told'; held: ObjectId[]; confirmations: Uint8Array[] }
+  /** those still held, and confirmations of those that are not; in neither: not known here. `rotations` where the audience showed some: it may sign as what it is now */
+  | { type: 'told'; held: ObjectId[]; confirmations: Uint8Array[]; rotations?: Uint8Array[] | undefined }
 
 export const KEEPER_REQUESTS = ['keep', 'fetch', 'release', 'ask'] as const
 export const KEEPER_ANSWERS = ['kept', 'page', 'released', 'told'] as const
@@ -63,7 +63,11 @@ export function keeperMembers(message: KeeperMessage): Record<string, CborValue>
     case 'ask':
       return { aud: message.audience, ids: message.ids }
     case 'told':
-      return { held: message.held, confs: message.confirmations }
+      return {
+        held: message.held,
+        confs: message.confirmations,
+        ...(message.rotations === undefined ? {} : { rots: message.rotations })
+      }
   }
 }
 
@@ -72,9 +76,7 @@ export function readKeeperMessage(fields: CborFields, type: KeeperMessage['type'
   switch (type) {
     case 'keep': {
       const mail = fields.optional('mail', (name) => fields.bytes(name, { min: 1, max: RECORD_BYTES_MAX }))
-      const rotations = fields.optional('rots', (name) =>
-        fields.list(name, { max: ROTATIONS_MAX }, bytesItem('mailbox.rots', ROTATION_BYTES_MAX))
-      )
+      const rotations = readRotations(fields)
       return {
         type,
         bounds: readBounds(fields),
@@ -99,8 +101,11 @@ export function readKeeperMessage(fields: CborFields, type: KeeperMessage['type'
       return { type, count: fields.uint('count', { max: NAMES_MAX }) }
     case 'ask':
       return { type, audience: eid(fields.bytes('aud', { length: 32 })), ids: readIds(fields, 'ids') }
-    case 'told':
-      return { type, held: readIds(fields, 'held'), confirmations: readConfirmations(fields) }
+    case 'told': {
+      const rotations = readRotations(fields)
+      const told = { held: readIds(fields, 'held'), confirmations: readConfirmations(fields) }
+      return { type, ...told, ...(rotations === undefined ? {} : { rotations }) }
+    }
   }
 }
 
@@ -130,6 +135,10 @@ function readBounds(fields: CborFields): QueueBounds {
 
 function readConfirmations(fields: CborFields): Uint8Array[] {
   return fields.list('confs', { max: NAMES_MAX }, bytesItem('mailbox.confs', CONFIRMATION_BYTES_MAX))
+}
+
+function readRotations(fields: CborFields): Uint8Array[] | undefined {
+  return fields.optional('rots', (name) => fields.list(name, { max: ROTATIONS_MAX }, bytesItem('mailbox.rots', ROTATION_BYTES_MAX)))
 }
 
 function readIds(fields: CborFields, name: string): ObjectId[] {

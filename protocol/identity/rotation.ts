@@ -59,6 +59,21 @@ export function openRotation(crypto: CryptoProvider, bytes: Uint8Array): Rotatio
   return rotation
 }
 
+/**
+ * Follows certificates, in order, from an EID to those that it gave way to.
+ * @returns every EID that they lead to, the newest last; none where they do not begin with `from` or hang together
+ * @throws ProtocolError as {@link openRotation}
+ */
+export function rotationsFrom(crypto: CryptoProvider, from: Eid, certificates: readonly Uint8Array[]): Eid[] {
+  const reached: Eid[] = []
+  for (const bytes of certificates) {
+    const { old, new: next } = openRotation(crypto, bytes)
+    if (equals(old, reached.at(-1) ?? from)) reached.push(next)
+    else if (reached.length > 0) return []
+  }
+  return reached
+}
+
 function invalid(field: string, expected: string): ProtocolError {
   return new ProtocolError('FIELD_INVALID', `a rotation certificate's ${field} is not ${expected}`, { field })
 }

@@ -177,7 +177,12 @@ export function fromRemoteError(error: JsonObject): A2aError {
     .flatMap((one) => (Array.isArray(one.fieldViolations) ? one.fieldViolations.slice(0, REMOTE_DETAILS_MAX) : []))
     .filter(isRecord)
     .map(({ field, description }) => ({ field: cut(field), description: cut(description) }))
-  return new A2aError(reason, cut(error.message), { metadata, violations })
+  const waitSec = data.map(({ retryDelay }) => /^(\d{1,9})s$/.exec(cut(retryDelay))?.[1]).find((text) => text !== undefined)
+  return new A2aError(reason, cut(error.message), {
+    metadata,
+    violations,
+    ...(waitSec === undefined ? {} : { retryAfterSec: Number(waitSec) })
+  })
 }
 
 function isRecord(value: unknown): value is JsonObject {
@@ -264,6 +269,7 @@ export function rookeryErrorOf(error: A2aError): RookeryError {
     kind: KINDS[error.reason] ?? 'refused',
     ...(violation !== undefined ? { field: violation.field } : {}),
     ...(error.metadata.remedy !== undefined ? { remedy: error.metadata.remedy } : {}),
+    ...(error.retryAfterSec !== undefined ? { data: { retryAfterSec: error.retryAfterSec } } : {}),
     cause: error
   })
 }

@@ -6,6 +6,7 @@ import { decodeObject, type GovernedObject, OBJECT_LIFE_MAX_MS } from '../../pro
 import { awaitsDelivery } from '../../protocol/delivery/outbox-state.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { type Eid, type EidHex, eidHex, eid as eidOf } from '../../protocol/identity/eid.ts'
+import { rotationsFrom } from '../../protocol/identity/rotation.ts'
 import { mailboxChannelOf } from '../delivery/mailbox-channel.ts'
 import { depositObject } from '../delivery/mailbox-client.ts'
 import type { Outbox, OutboxEntry, OutboxEvidence } from '../delivery/outbox.ts'
@@ -35,7 +36,14 @@ const NEVER: ReadonlySet<string> = new Set([
   'CONTENT_TYPE_NOT_SUPPORTED'
 ])
 /** The audience answered, so its keepers have nothing to do. */
-const MET: ReadonlySet<string> = new Set(['RATE_LIMITED', 'STORE_WRITE_FAILED', 'UNAUTHENTICATED', 'INTERNAL_ERROR'])
+const MET: ReadonlySet<string> = new Set([
+  'RATE_LIMITED',
+  'SEND_RATE_LIMITED',
+  'PERMISSION_DENIED',
+  'STORE_WRITE_FAILED',
+  'UNAUTHENTICATED',
+  'INTERNAL_ERROR'
+])
 const TERMINAL = new Set(['TASK_STATE_COMPLETED', 'TASK_STATE_FAILED', 'TASK_STATE_CANCELED', 'TASK_STATE_REJECTED'])
 /** The audience is waited for so long, one keeper so long; the next has its turn whatever it does. A repetition does no harm. */
 const AUDIENCE_MS = 15_000
@@ -239,8 +247,9 @@ export class OutboxDelivery {
     if (answer.type === 'refusal') return 'unknown'
     for (const confirmation of answer.confirmations) {
       try {
+        const became = new Set(rotationsFrom(crypto, about.audience, answer.rotations ?? []).map(eidHex))
         const isAudience = (by: Eid, audience: Eid) =>
-          eidHex(by) === eidHex(audience) || eidHex(by) === eidHex(to) || eidHex(newest(audience)) === eidHex(by)
+          [audience, to, newest(audience)].some((one) => eidHex(one) === eidHex(by)) || became.has(eidHex(by))
         const said = verifyConfirmation(crypto, confirmation, { isAudience, about })
         const news = said.state === 'refused' ? ({ name: 'refused', reason: said.reason ?? 'REFUSED' } as const) : { name: said.state }
         return { news, confirmation }

@@ -25,7 +25,10 @@ export type KeepAsleep = (input: {
   /** URIs that the caller activates */
   extensions?: readonly string[] | undefined
   retryAfterSec: number | undefined
-}) => Promise<Refusal>
+}) => Promise<Kept>
+
+/** `again`: the very same message waits there already. */
+export type Kept = Refusal & { again?: boolean }
 
 /**
  * A checked send as a governed object of purpose `a2a:message`, the same bytes for the same messageId until it expires. It carries no
@@ -136,7 +139,7 @@ export function createKeepAsleep({
         const value = await queue.enqueue({ audience: to.eidHex, principal: principal.id, object, alongside, ...sealed })
         return { value, kept: value.status === 'queued' && !value.again }
       })
-      return answer.status === 'queued' ? { reason: 'asleep', queued: true, retryAfterSec } : refusalOfAnswer(answer)
+      return answer.status === 'queued' ? { reason: 'asleep', queued: true, retryAfterSec, again: answer.again } : refusalOfAnswer(answer)
     } catch (err) {
       if (err instanceof RookeryError && err.kind === 'storage') return { reason: 'store-failed' }
       throw err

@@ -10,6 +10,7 @@ import { stateClass } from '../tasks/states.ts'
 import type { Json, JsonObject, Todo, Todos } from '../tasks/todo.ts'
 import type { Caller } from './caller.ts'
 import { isObject } from './json-rpc.ts'
+import type { Kept } from './keep-asleep.ts'
 import { BLOCKING_WAIT_DEFAULT_MS, configOf, noPush, Operations } from './operations.ts'
 import { type A2aMethod, isStream, type StreamMethod } from './params.ts'
 import type { PushConfigs } from './push-configs.ts'
@@ -114,7 +115,7 @@ export class LocalA2a {
   async admit(
     agent: LocalAgent,
     call: { principal: VerifiedPrincipal; method: A2aMethod; params: JsonObject; extensions?: readonly string[] | undefined },
-    keep: (asleep: Reachability & { state: 'asleep' }) => Promise<Refusal>
+    keep: (asleep: Reachability & { state: 'asleep' }) => Promise<Kept>
   ): Promise<Admitted> {
     const { access, todos, contracts } = this.#options
     const { principal, method, params, extensions = [] } = call
@@ -138,7 +139,11 @@ export class LocalA2a {
       }
     }
     if (reachability.state === 'accepts') return { wait: 'settled', repeated, admission }
-    if (reachability.queues) throw new DeliveryRefused(await keep(reachability))
+    if (reachability.queues) {
+      const { again, ...refusal } = await keep(reachability)
+      if (again === true) repeated()
+      throw new DeliveryRefused(refusal)
+    }
     throw new DeliveryRefused({ reason: 'asleep', queued: false, retryAfterSec: reachability.retryAfterSec })
   }
 

@@ -22,7 +22,7 @@ export function outboxHandlers(node: RookeryNode): Pick<ControlHandlers, keyof O
   }
   return {
     async 'outbox.list'({ agent, open }) {
-      const { waiting, bytes, bounds } = outbox.usage()
+      const { waiting, bytes, damaged, bounds } = outbox.usage()
       return {
         messages: outbox
           .list({ isOpen: open === true })
@@ -30,6 +30,7 @@ export function outboxHandlers(node: RookeryNode): Pick<ControlHandlers, keyof O
           .map(view),
         waiting,
         bytes,
+        damaged,
         bounds
       }
     },

@@ -44,7 +44,7 @@ export interface OutboxDetails extends OutboxView {
 }
 
 export interface OutboxResults {
-  'outbox.list': { messages: OutboxView[]; waiting: number; bytes: number; bounds: OutboxBounds }
+  'outbox.list': { messages: OutboxView[]; waiting: number; bytes: number; damaged: number; bounds: OutboxBounds }
   'outbox.show': OutboxDetails
   'outbox.retry': { messages: OutboxView[] }
   'outbox.drop': { dropped: string }

@@ -27,9 +27,20 @@ const X25519_SPKI = Buffer.from('302a300506032b656e032100', 'hex')
 const KEY_CACHE_MAX = 4_096
 
 const privateKey = (prefix: Uint8Array, secret: Uint8Array) =>
-  createPrivateKey({ key: Buffer.concat([prefix, secret]), format: 'der', type: 'pkcs8' })
+  untraced(() => createPrivateKey({ key: Buffer.concat([prefix, secret]), format: 'der', type: 'pkcs8' }))
 const publicKey = (prefix: Uint8Array, key: Uint8Array) =>
-  createPublicKey({ key: Buffer.concat([prefix, key]), format: 'der', type: 'spki' })
+  untraced(() => createPublicKey({ key: Buffer.concat([prefix, key]), format: 'der', type: 'spki' }))
+
+/** Node finds out by failed tries that bytes are no key object: deep in a request the traces of those tries cost more than the import. */
+function untraced<T>(work: () => T): T {
+  const { stackTraceLimit } = Error
+  Error.stackTraceLimit = 0
+  try {
+    return work()
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit
+  }
+}
 /** By way of JWK, which gives the bytes as they lie in the key: a DER export costs ten times as much. */
 const rawPublic = (secret: KeyObject) =>
   new Uint8Array(Buffer.from(createPublicKey(secret).export({ format: 'jwk' }).x as string, 'base64url'))

@@ -61,10 +61,10 @@ async function answerTo(components: KeeperServiceComponents, peer: Eid, request:
   const audience = eidHex(peer)
   switch (request.type) {
     case 'keep': {
-      await follow(components, peer, request.rotations ?? [])
+      const rotations = await follow(components, peer, request.rotations ?? [])
       if (!keeper.mayEngage(audience)) return { code: 'not-keeping' }
       const mail = request.mail === undefined ? undefined : openMail(crypto, request.mail, { audience: peer, nowMs: clock.nowMs() })
-      const engagement = await keeper.engage(audience, request.bounds, mail)
+      const engagement = await keeper.engage(audience, request.bounds, { mail, rotations })
       return engagement === undefined ? { code: 'not-keeping' } : { type: 'kept', bounds: engagement.bounds, untilMs: engagement.untilMs }
     }
     case 'fetch':
@@ -79,25 +79,33 @@ async function answerTo(components: KeeperServiceComponents, peer: Eid, request:
     }
     case 'ask': {
       const told = await Promise.all(identities(peer).map((issuer) => keeper.tell(eidHex(issuer), eidHex(request.audience), request.ids)))
-      return { type: 'told', held: told.flatMap(({ held }) => held), confirmations: told.flatMap(({ confirmations }) => confirmations) }
+      const confirmations = told.flatMap((one) => one.confirmations)
+      const rotations = confirmations.length === 0 ? [] : keeper.rotationsOf(eidHex(request.audience))
+      return {
+        type: 'told',
+        held: told.flatMap(({ held }) => held),
+        confirmations,
+        ...(rotations.length === 0 ? {} : { rotations })
+      }
     }
   }
 }
 
 /**
  * An audience that took another EID without having met this keeper since: the certificates lead from one that the owner named to the one that the session proved. Looked
- * into only where that makes a difference, so that strangers have nothing written down.
+ * into only where one of them is of an EID that is kept for, so that strangers have nothing written down.
+ * @returns those that count
  * @throws ProtocolError those of a certificate; `EID_MISMATCH` for a chain that does not hang together, or that forks from what is known
  */
 async function follow(
   { keeper, crypto, successions }: KeeperServiceComponents,
   peer: Eid,
   certificates: readonly Uint8Array[]
-): Promise<void> {
-  if (certificates.length === 0 || keeper.mayEngage(eidHex(peer))) return
+): Promise<readonly Uint8Array[]> {
+  if (certificates.length === 0) return []
   const rotations = certificates.map((bytes) => openRotation(crypto, bytes))
   const from = rotations.findIndex(({ old }) => keeper.mayEngage(eidHex(old)))
-  if (from < 0) return
+  if (from < 0) return []
   const chain = rotations.slice(from)
   for (const [i, { old, new: next }] of chain.entries()) {
     const known = successions.newest(old)
@@ -109,6 +117,7 @@ async function follow(
     }
   }
   for (const rotation of chain) await successions.note(rotation)
+  return certificates.slice(from)
 }
 
 /** @throws ProtocolError as for any record; `FIELD_INVALID` for a tombstone, which its owner puts */

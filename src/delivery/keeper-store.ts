@@ -3,7 +3,7 @@ import { CborFields, type CborValue } from '../../protocol/cbor.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import type { QueueBounds } from '../../protocol/delivery/bounds.ts'
 import { CONFIRMATION_BYTES_MAX, type Confirmation } from '../../protocol/delivery/confirmation.ts'
-import { grantedBounds } from '../../protocol/delivery/keeper-messages.ts'
+import { grantedBounds, ROTATIONS_MAX } from '../../protocol/delivery/keeper-messages.ts'
 import type { ObjectId } from '../../protocol/delivery/object.ts'
 import { type EidHex, eidHex } from '../../protocol/identity/eid.ts'
 import { decodeRecord, RECORD_BYTES_MAX } from '../../protocol/records/envelope.ts'
@@ -34,6 +34,8 @@ interface Engagement {
   untilMs: number
   /** the audience's own, put again while it lives */
   mail?: MailRecord | undefined
+  /** certificates that the audience showed, verified */
+  rotations?: readonly Uint8Array[] | undefined
 }
 
 /** Mail held for agents of other nodes: sealed objects by audience, in order of arrival, each on disk before its receipt is signed (protocol/README.md §7). */
@@ -78,7 +80,14 @@ export class KeeperStore {
       tables: { rows: 'kept-mail', damaged: 'kept-damaged' }
     })
     const keeper = new KeeperStore(components, init, queue, engaged)
-    for await (const [home, row] of keeper.#rows.entries()) engaged.set(home as EidHex, readEngagement(row))
+    for await (const [home, row] of keeper.#rows.entries()) {
+      try {
+        engaged.set(home as EidHex, readEngagement(row))
+      } catch (error) {
+        // it engages us again when it comes by; what it has here is handed out all the same
+        components.logger.warn({ err: error, audience: home.slice(0, 16) }, 'an engagement cannot be read and counts as ended')
+      }
+    }
     for await (const _ of keeper.#ends.keys()) keeper.#confirmations++
     return keeper
   }
@@ -101,28 +110,35 @@ export class KeeperStore {
    * @returns undefined where the owner does not keep for it
    * @throws RookeryError `STORE_WRITE_FAILED`
    */
-  async engage(audience: EidHex, asked: QueueBounds, mail?: MailRecord): Promise<Engagement | undefined> {
+  async engage(
+    audience: EidHex,
+    asked: QueueBounds,
+    { mail, rotations = [] }: { mail?: MailRecord | undefined; rotations?: readonly Uint8Array[] } = {}
+  ): Promise<Engagement | undefined> {
     if (!this.#init.mayKeepFor(audience)) return undefined
     const home = this.#init.homeOf(audience)
     const held = this.#engaged.get(home)?.mail
     const engagement: Engagement = {
       bounds: grantedBounds(asked, this.#init.bounds),
       untilMs: this.#guard.now() + KEEPER_LEASE_MS,
-      mail: newerMail(held, mail)
+      mail: newerMail(held, mail),
+      ...(rotations.length === 0 ? {} : { rotations })
     }
     const { messagesMax: n, bytesMax: bytes, messagesPerPeerMax: peer, ttlMaxMs: ttl } = engagement.bounds
     const row = {
-      n,
-      bytes,
-      peer,
-      ttl,
-      until: engagement.untilMs,
-      ...(engagement.mail === undefined ? {} : { mail: engagement.mail.bytes })
+      ...{ n, bytes, peer, ttl, until: engagement.untilMs },
+      ...(engagement.mail === undefined ? {} : { mail: engagement.mail.bytes }),
+      ...(rotations.length === 0 ? {} : { rots: [...rotations] })
     }
     await this.#store.commit([this.#rows.put(home, row)])
     this.#engaged.set(home, engagement)
     if (engagement.mail !== undefined && engagement.mail !== held) this.#init.onMail?.(home, engagement.mail)
     return engagement
+  }
+
+  /** Certificates from EIDs that an audience had. */
+  rotationsOf(audience: EidHex): Uint8Array[] {
+    return [...(this.#engaged.get(this.#init.homeOf(audience))?.rotations ?? [])]
   }
 
   /** Mail records of those that engaged this node, by home; to be put again. */
@@ -244,7 +260,8 @@ function readEngagement(row: CborValue): Engagement {
       ttlMaxMs: fields.uint('ttl')
     },
     untilMs: fields.uint('until'),
-    mail: fields.optional('mail', (name) => decodeRecord(mailType, fields.bytes(name, { max: RECORD_BYTES_MAX })))
+    mail: fields.optional('mail', (name) => decodeRecord(mailType, fields.bytes(name, { max: RECORD_BYTES_MAX }))),
+    rotations: fields.optional('rots', (name) => fields.list(name, { max: ROTATIONS_MAX }, (item) => item as Uint8Array))
   }
 }
 

@@ -14,6 +14,7 @@ import {
   type OutboxState,
   REFUSAL_REASON_BYTES_MAX
 } from '../../protocol/delivery/outbox-state.ts'
+import { ProtocolError } from '../../protocol/errors.ts'
 import type { EidHex } from '../../protocol/identity/eid.ts'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -106,6 +107,7 @@ export class Outbox {
   readonly #locks = new KeyedLock()
   readonly #listeners = new Set<(event: OutboxEvent) => void>()
   #bytes = 0
+  #damaged = 0
   #lastSequence = 0
 
   private constructor(components: { store: Store; crypto: CryptoProvider; clock: Clock }, bounds: OutboxBounds) {
@@ -122,15 +124,21 @@ export class Outbox {
   ): Promise<Outbox> {
     const outbox = new Outbox(components, { ...OUTBOX_BOUNDS_DEFAULT, ...bounds })
     for await (const [key, value] of outbox.#table.entries()) {
-      outbox.#lastSequence = Math.max(outbox.#lastSequence, Number.parseInt(key.slice(-14), 16))
-      outbox.#set(entryOf(readRow(key, value)))
+      outbox.#lastSequence = Math.max(outbox.#lastSequence, Number.parseInt(key.slice(-14), 16) || 0)
+      try {
+        outbox.#set(entryOf(readRow(key, value)))
+      } catch (error) {
+        if (!(error instanceof ProtocolError) && !(error instanceof RookeryError)) throw error
+        outbox.#damaged++
+      }
     }
     return outbox
   }
 
-  usage(): { messages: number; waiting: number; bytes: number; bounds: OutboxBounds } {
+  /** `damaged`: rows that this open could not read; they stay where they are and hold up no other */
+  usage(): { messages: number; waiting: number; bytes: number; damaged: number; bounds: OutboxBounds } {
     const waiting = [...this.#entries.values()].filter(({ state }) => awaitsDelivery(state)).length
-    return { messages: this.#entries.size, waiting, bytes: this.#bytes, bounds: this.#bounds }
+    return { messages: this.#entries.size, waiting, bytes: this.#bytes, damaged: this.#damaged, bounds: this.#bounds }
   }
 
   /**

@@ -1,6 +1,7 @@
 import { equalsConstantTime, fromHex, toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import type { EidHex } from '../../protocol/identity/eid.ts'
+import { grantEnded } from '../a2a/a2a-error.ts'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import { KeyedLock } from '../platform/keyed-lock.ts'
@@ -133,7 +134,7 @@ export class Grants {
     if (ended === undefined) {
       ended = new AbortController()
       this.#ended.set(grant.id, ended)
-      if (this.state(grant) !== 'in-force') ended.abort(grantEnded(grant))
+      if (this.state(grant) !== 'in-force') ended.abort(grantEnded())
     }
     return ended.signal
   }
@@ -233,7 +234,7 @@ export class Grants {
       if (held.revokedAtMs !== undefined) return held
       const grant: GrantRow = { ...held, revokedAtMs: this.#c.clock.nowMs() }
       this.#replace(grant)
-      this.#ended.get(id)?.abort(grantEnded(grant))
+      this.#ended.get(id)?.abort(grantEnded())
       await this.#c.store.commit([this.#table.put(id, grant), ...this.#oldest(), ...alongside], { room: 'reserve' })
       this.#tell({ kind: 'revoked', grant })
       return grant
@@ -293,7 +294,7 @@ export class Grants {
   #end(grant: GrantRow, kind: 'revoked' | 'expired'): void {
     if (kind === 'expired') this.#expired.add(grant.id)
     else this.#replace(grant)
-    this.#ended.get(grant.id)?.abort(grantEnded(grant))
+    this.#ended.get(grant.id)?.abort(grantEnded())
     this.#tell({ kind, grant })
   }
 
@@ -329,12 +330,6 @@ function pair(agent: EidHex, peer: EidHex): string {
 
 function endOf({ revokedAtMs, expiresAtMs }: GrantRow): number {
   return Math.min(revokedAtMs ?? expiresAtMs, expiresAtMs)
-}
-
-function grantEnded({ id, revokedAtMs }: GrantRow): RookeryError {
-  return new RookeryError('GRANT_ENDED', `the grant ${id} ${revokedAtMs === undefined ? 'has expired' : 'was revoked'}`, {
-    kind: 'refused'
-  })
 }
 
 function invalid(field: string, value: unknown, why: string): RookeryError {

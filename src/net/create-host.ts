@@ -32,6 +32,7 @@ import { Libp2pHost } from './libp2p-host.ts'
 import { libp2pLogger } from './libp2p-log.ts'
 import { ListenLog } from './listen-log.ts'
 import { byDialOrder, isLinkLocal, isPublicAddr, parseAddr, parseBootstrap } from './multiaddrs.ts'
+import { closestInTable } from './nearest-in-table.ts'
 import { PeerMemory } from './peer-memory.ts'
 import { type Traffic, trafficMetrics } from './traffic.ts'
 
@@ -211,6 +212,8 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
   })
 
   const kad = libp2p.services.dht
+  const { kb } = kad.routingTable
+  kb.closest = (place, options) => closestInTable(kb.root, place, { count: options?.count ?? kBucketSize, exclude: options?.exclude })
   const { peerStore } = libp2p
   const connected = async () => {
     const servers = await Promise.all(

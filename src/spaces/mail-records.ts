@@ -86,9 +86,13 @@ export class MailRecords {
     const logger = components.logger.child('mail-records')
     const records = new MailRecords({ ...components, logger }, await SeenRecords.mail(components.store, logger))
     for await (const [name, bytes] of records.#table.entries()) {
-      const record = decodeRecord(mailType, bytes)
-      records.#own.set(name as EidHex, record)
-      records.#keep(record, 'none')
+      try {
+        const record = decodeRecord(mailType, bytes)
+        records.#own.set(name as EidHex, record)
+        records.#keep(record, 'none')
+      } catch (error) {
+        logger.warn({ err: error, agent: name.slice(0, 16) }, 'a mail record of ours cannot be read and is signed anew')
+      }
     }
     for await (const [name, untilMs] of records.#formerTable.entries()) records.#former.set(name, untilMs)
     return records

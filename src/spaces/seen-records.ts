@@ -67,12 +67,18 @@ export class SeenRecords<K extends string, P extends OfAnEid> {
   ): Promise<SeenRecords<K, P>> {
     const cache = new SeenRecords(kind, store, logger, max)
     const rows: [EidHex, Remembered<K, P>][] = []
+    const unreadable: WriteOp[] = []
     for await (const [name, { r, s, q }] of cache.#table.entries({ limit: 2 * max })) {
-      rows.push([name as EidHex, { record: decodeRecord(kind.type, r), seenAtMs: s, equivocated: q }])
+      try {
+        rows.push([name as EidHex, { record: decodeRecord(kind.type, r), seenAtMs: s, equivocated: q }])
+      } catch (error) {
+        logger.warn({ error, kind: kind.type.kind }, 'a remembered record cannot be read and is forgotten')
+        unreadable.push(cache.#table.del(name))
+      }
     }
     rows.sort((a, b) => a[1].seenAtMs - b[1].seenAtMs)
     for (const [name, remembered] of rows) cache.#byEid.set(name, remembered)
-    await store.commit(cache.#makeRoom(0))
+    await store.commit([...unreadable, ...cache.#makeRoom(0)])
     return cache
   }
 

@@ -51,6 +51,20 @@ describe('rookery discover', () => {
     expect(run.stderr).toMatch(/1 agent, 1 answered themselves; 16 bits of work, about [\d,]+ tries; \d+ ms/)
   })
 
+  it('[G-27] [AD-07] reaches an agent that joined unlisted, which no listing shows', async () => {
+    const quiet = 'org.agentnet/quiet@1'
+    const cli = async (node: StartedNode, ...words: string[]) => await rookery(...words, '--data', node.dataDir, '--json')
+    expect((await cli(alice, 'space', 'announce', quiet)).code).toBe(0)
+    const joined = await rookery('space', 'join', quiet, '--unlisted', '--data', bob.dataDir)
+    expect(joined.stdout).toMatch(/^joined .*unlisted/)
+    for (const node of [alice, bob]) expect((await cli(node, 'find', quiet)).json<{ members: unknown[] }>().members).toEqual([])
+    expect((await rookery('space', 'list', '--data', bob.dataDir)).stdout).toMatch(/quiet@1 +member, unlisted/)
+    const records = await cli(alice, 'discover', quiet, '--want', 'records')
+    expect([records.code, records.json<DiscoverResult>().found]).toEqual([0, []])
+    const contact = await cli(alice, 'discover', quiet, '--want', 'contact')
+    expect(contact.json<DiscoverResult>().found).toMatchObject([{ did: bobDid, kind: 'member', reachable: true }])
+  })
+
   it('names the field and the remedy when the space has no version, and finds nobody where there is nobody', async () => {
     const wrong = await rookery('discover', 'org.agentnet/energy', '--data', alice.dataDir, '--json')
     expect(wrong.code).toBe(2)

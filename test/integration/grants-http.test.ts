@@ -124,6 +124,40 @@ describe('a vended endpoint over HTTP', () => {
     release.resolve()
   })
 
+  it('[G-56] [TD-32] ends an open stream at the moment its grant is revoked, and says why; the task and other streams go on', async () => {
+    const one = await node({ workers: 'none' })
+    const [a, b] = [await vend(one, { name: 'a' }), await vend(one, { name: 'b' })]
+    const open = async (caller: { token: string }) => {
+      const response = await fetch(at(one), {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json', 'A2A-Version': '1.0', Authorization: `Bearer ${caller.token}` },
+        body: JSON.stringify(rpc('SendStreamingMessage', { message: textMessage('m1') }))
+      })
+      const reader = (response.body as ReadableStream<Uint8Array>).getReader()
+      const next = async () => new TextDecoder().decode((await reader.read()).value)
+      return { first: await next(), next }
+    }
+    const [ending, going] = [await open(a), await open(b)]
+    expect(ending.first).toContain('TASK_STATE_SUBMITTED')
+    await one.grants.revoke(a.grant.id)
+    const last = await ending.next()
+    expect(last).toMatch(/^event: error\n/)
+    expect(last).toContain('GRANT_ENDED')
+    expect(await ending.next()).toBe('')
+    const { todos } = await one.todos.list({ caller: `grant:${b.grant.id}` })
+    await one.todos.cancel(todos[0]?.id ?? '')
+    expect(await going.next()).toContain('TASK_STATE_CANCELED')
+    expect((await one.todos.list({ caller: `grant:${a.grant.id}` })).todos).toHaveLength(1)
+  })
+
+  it('[TD-Q1] lets streaming sends draw from the same bucket', async () => {
+    const one = await node({ workers: 'none' })
+    const caller = await vend(one, { limits: { burst: 1, perMin: 1 } })
+    expect((await send(one, caller)).status).toBe(200)
+    const streamed = await post(at(one), rpc('SendStreamingMessage', { message: textMessage('m2') }), { agent: caller })
+    expect([streamed.status, reasonOf(streamed.body)]).toEqual([429, 'SEND_RATE_LIMITED'])
+  })
+
   it('[TD-02] reaches no agent of another node: that is for the tokens of this node’s agents', async () => {
     const one = await node({
       remote: { call: async () => ({ reached: true }), stream: () => Promise.reject(new Error('not asked here')), card: async () => ({}) }
@@ -165,6 +199,17 @@ describe('a vended endpoint over HTTP', () => {
     for (let i = 0; i < 5; i++) expect((await send(one, caller)).status).toBe(200)
     expect((await send(one, caller, textMessage('m2'))).status).toBe(200)
     expect((await send(one, caller, textMessage('m3'))).status).toBe(429)
+  })
+
+  it('[TD-Q1] takes one token for a message that waits for a sleeping agent, however often it is sent', async () => {
+    const sleeper = { ...testAgent(1), reachability: { mode: 'sleep' as const } }
+    const one = await node({ agents: [sleeper, other], workers: 'none' })
+    const caller = await vend(one, { limits: { burst: 2, perMin: 1 } })
+    for (let i = 0; i < 4; i++) expect((await send(one, caller)).status).toBe(503)
+    expect((await send(one, caller, textMessage('m2'))).status).toBe(503)
+    const refused = await send(one, caller, textMessage('m3'))
+    expect([refused.status, reasonOf(refused.body)]).toEqual([429, 'SEND_RATE_LIMITED'])
+    expect(await one.queue.list(sleeper.eidHex)).toHaveLength(2)
   })
 
   it('[G-13] [OD-34] keeps what a holder leaves for a sleeping agent under its grant, and drops it at the wake where that has ended', async () => {

@@ -73,6 +73,25 @@ describe('a grant over a session', () => {
     expect(await todosOf(there)).toEqual([])
   })
 
+  it('[TD-19] [TD-R3] has its bucket over a session too, and says when to come again; what an outbox undertook waits for the grant, at nobody else', async () => {
+    const { there, here, bob, alice, send } = await pair()
+    const entry = await here.mail.post({
+      from: alice,
+      to: bob.eid,
+      message: { messageId: 'later', role: 'ROLE_USER', parts: [{ text: 'x' }] }
+    })
+    await expect.poll(() => here.mail.progress(entry).lastError).toBe('PERMISSION_DENIED')
+    expect(await todosOf(there)).toEqual([])
+    await there.grants.create({ agent: homeOf(bob), name: 'alice', peer: alice.eidHex, limits: { burst: 2, perMin: 1 } })
+    await here.mail.retry(entry)
+    await expect.poll(() => here.mail.outbox.get(entry.id)?.state.name).not.toBe('queued-here')
+    expect(await send('m1')).toMatchObject({ outcome: 'task' })
+    await expect(send('m2')).rejects.toMatchObject({ code: 'SEND_RATE_LIMITED', data: { retryAfterSec: expect.any(Number) } })
+    expect(await send('m1')).toMatchObject({ outcome: 'task' })
+    expect(await todosOf(there)).toHaveLength(2)
+    expect(there.sendBuckets.counts()).toMatchObject({ refused: 2 })
+  })
+
   it('[TD-06] [G-73] is vended by a friend request that a person approves, goes along when the peer rotates, and its end is told', async () => {
     const { there, here, bob, alice, send } = await pair()
     const owner = controlHandlers(there)

@@ -8,6 +8,7 @@ import { Libp2pHost } from '../../src/net/libp2p-host.ts'
 import { createNode, type NodeOverrides, type RookeryNode } from '../../src/node.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import type { Logger } from '../../src/platform/logger.ts'
+import { seededRandom } from '../../src/platform/random.ts'
 
 /** One stream of the discovery protocol as one node saw it. */
 export interface Seen {
@@ -114,6 +115,7 @@ async function start(index: number, bootstrap: string[], k: number, overrides: N
     {
       level,
       nodeSeed: nodeCrypto.sha256(Uint8Array.of(0xd1, index)),
+      random: seededRandom(0xd1 + index),
       transport: 'memory',
       http: 'off',
       locators: 'on-demand',

@@ -3,6 +3,7 @@ import { signConfirmation } from '../../protocol/delivery/confirmation.ts'
 import { signReceipt } from '../../protocol/delivery/mailbox.ts'
 import { decodeObject } from '../../protocol/delivery/object.ts'
 import { type EidHex, eidHex } from '../../protocol/identity/eid.ts'
+import { signRotation } from '../../protocol/identity/rotation.ts'
 import { OutboxDelivery } from '../../src/a2a/deliver-outbox.ts'
 import type { SendOutcome } from '../../src/a2a/send-message.ts'
 import { type KeeperHandler, mailboxChannelOf } from '../../src/delivery/mailbox-channel.ts'
@@ -182,6 +183,40 @@ describe('an attempt while the audience is away', () => {
     expect(now().state.name).toBe('handled')
     expect((await t.outbox.evidence(entry)).confirmation).toEqual(words[0])
     expect(keeper.deposits).toBe(1)
+  })
+
+  it('[F088] [G-73] believes the audience as what it is now by its certificates, and nobody by others', async () => {
+    const t = await setUp(1)
+    const [keeper] = t.keep as [Keeper]
+    const entry = await t.post()
+    await t.attempt(entry)
+    const object = firstHeld(keeper)
+    const [next, eve] = [localAgent('bob 2'), localAgent('eve')]
+    const rotation = (from: LocalAgent, to: LocalAgent) => signRotation(from.signer, to.signer, 1)
+    const tell = (by: LocalAgent, ...rotations: Uint8Array[]) => {
+      keeper.tell = async (request) => ({
+        type: 'told',
+        held: request.type === 'ask' ? request.ids : [],
+        confirmations: [t.confirm(object, by)],
+        rotations
+      })
+    }
+    const forged = rotation(t.bob, eve).slice()
+    forged[forged.length - 1] = (forged.at(-1) as number) ^ 1
+    for (const rotations of [
+      [],
+      [rotation(keeper.agent, eve)],
+      [rotation(t.bob, next)],
+      [forged],
+      [rotation(t.bob, next), rotation(keeper.agent, eve)]
+    ]) {
+      tell(eve, ...rotations)
+      await t.attempt(entry)
+      expect(t.outbox.get(entry.id)?.state.name).toBe('kept')
+    }
+    tell(next, rotation(t.bob, next))
+    await t.attempt(entry)
+    expect(t.outbox.get(entry.id)?.state.name).toBe('delivered')
   })
 
   it('[OD-36] deposits nothing that the audience has already, though it cannot be asked now', async () => {

@@ -4,7 +4,7 @@ import { encodeCbor } from '../../protocol/cbor.ts'
 import { signConfirmation, verifyConfirmation } from '../../protocol/delivery/confirmation.ts'
 import { decodeObject, openObject } from '../../protocol/delivery/object.ts'
 import { context } from '../../protocol/identity/contexts.ts'
-import { type EidHex, eidHex } from '../../protocol/identity/eid.ts'
+import { type Eid, type EidHex, eidHex } from '../../protocol/identity/eid.ts'
 import { signRotation } from '../../protocol/identity/rotation.ts'
 import { MAIL_TTL_SEC, type Mail, type MailRecord, mailType } from '../../protocol/records/mail.ts'
 import { serveKeeper } from '../../src/delivery/keeper-service.ts'
@@ -17,6 +17,7 @@ import type { LocalAgent } from '../../src/identity/agent.ts'
 import { Successions } from '../../src/identity/successions.ts'
 import { silentLogger } from '../../src/platform/logger.ts'
 import { seededRandom } from '../../src/platform/random.ts'
+import { bytesCodec } from '../../src/store/store.ts'
 import type { JsonObject } from '../../src/tasks/todo.ts'
 import { bench, crypto, diskFull, localAgent, principalOf, seal, sessionPair } from './delivery-fixtures.ts'
 
@@ -45,7 +46,14 @@ async function keeperNode(wanted: Set<EidHex>, bounds = wide) {
     const pair = sessionPair(peer, kate)
     const { keeper } = state
     serveMailbox(pair.right.session, { queue: b.queue, crypto, clock: b.clock, logger: silentLogger, agent: () => undefined, keeper })
-    serveKeeper(pair.right.session, { keeper, crypto, clock: b.clock, logger: silentLogger, identities: (one) => [one], successions })
+    serveKeeper(pair.right.session, {
+      keeper,
+      crypto,
+      clock: b.clock,
+      logger: silentLogger,
+      identities: (one) => node.identities(one),
+      successions
+    })
     if (change !== undefined) mailboxChannelOf(pair.right.session, b.clock).serveKeeper(change)
     return pair.left.session
   }
@@ -53,7 +61,8 @@ async function keeperNode(wanted: Set<EidHex>, bounds = wide) {
   const restart = async () => {
     state.keeper = await open()
   }
-  return { ...b, kate, state, put, successions, meet, channel, restart }
+  const node = { identities: (one: Eid): readonly Eid[] => [one] }
+  return Object.assign(node, { ...b, kate, state, put, successions, meet, channel, restart })
 }
 
 async function engaged(bounds = wide) {
@@ -76,7 +85,7 @@ async function engaged(bounds = wide) {
       atMs: k.clock.nowMs()
     })
   }
-  return { ...k, alice, bob, deposit, fetched, object, confirm }
+  return Object.assign(k, { alice, bob, deposit, fetched, object, confirm })
 }
 
 describe('a keeper', () => {
@@ -248,6 +257,30 @@ describe('an audience that took another EID since it met its keeper', () => {
     expect(t.successions.newest(t.bob.eid)).toEqual(third.eid)
   })
 
+  it('[F088] is heard by senders as what it is now: its keeper passes its certificates on with its word, after a restart too', async () => {
+    const t = await engaged()
+    const object = await t.object('m-1')
+    await t.deposit(object)
+    const second = localAgent('bob 2')
+    const chain = [rotation(t.bob, second)]
+    await t.channel(second).ask({ type: 'keep', bounds: wide, rotations: chain })
+    const ask = () => t.channel(t.alice).ask({ type: 'ask', audience: t.bob.eid, ids: [decodeObject(object).id] })
+    expect(await ask()).toEqual({ type: 'told', request: expect.any(Number), held: [decodeObject(object).id], confirmations: [] })
+    const { id, issuer, audience } = decodeObject(object)
+    const confirmation = signConfirmation(second.signer, {
+      objectHash: crypto.sha256(object),
+      id,
+      issuer,
+      audience,
+      state: 'delivered',
+      atMs: t.clock.nowMs()
+    })
+    t.identities = (peer) => [peer, ...t.successions.predecessors(peer)]
+    expect(await t.channel(second).ask({ type: 'release', confirmations: [confirmation] })).toMatchObject({ count: 1 })
+    await t.restart()
+    expect(await ask()).toMatchObject({ held: [], confirmations: [confirmation], rotations: chain })
+  })
+
   it('[F083] [D-26] is nobody by a chain that is forged, broken, of another, or that forks from what the keeper knows; strangers leave nothing behind', async () => {
     const t = await engaged()
     const [second, eve] = [localAgent('bob 2'), localAgent('eve')]
@@ -262,6 +295,19 @@ describe('an audience that took another EID since it met its keeper', () => {
     expect(await keep(second, [rotation(t.bob, second)])).toMatchObject({ type: 'kept' })
     expect(await keep(eve, [rotation(t.bob, eve)])).toMatchObject({ code: 'invalid', reason: 'EID_MISMATCH' })
     expect(t.successions.newest(t.bob.eid)).toEqual(second.eid)
+  })
+})
+
+describe('a keeper on a damaged disk', () => {
+  it('[F065] starts without an engagement that it cannot read, hands out what it holds, and is engaged again', async () => {
+    const t = await engaged()
+    const object = await t.object('m-1')
+    await t.deposit(object)
+    await t.store.commit([t.store.table('keeper-for', bytesCodec).put(t.bob.eidHex, Uint8Array.of(0xa1, 0x61, 0x6e, 0x01))])
+    await t.restart()
+    expect(t.state.keeper.keepsFor(t.bob.eidHex)).toBe(false)
+    expect(await t.fetched(t.bob)).toMatchObject({ objects: [object] })
+    expect(await t.channel(t.bob).ask({ type: 'keep', bounds: wide })).toMatchObject({ type: 'kept' })
   })
 })
 

@@ -6,7 +6,7 @@ import { type Attempted, LANES_AT_ONCE, OutboxRunner, SEEN_AGAIN_MS } from '../.
 import { ManualClock } from '../../src/platform/clock.ts'
 import { silentLogger } from '../../src/platform/logger.ts'
 import { seededRandom } from '../../src/platform/random.ts'
-import { Store } from '../../src/store/store.ts'
+import { bytesCodec, Store } from '../../src/store/store.ts'
 import { crypto, diskFull, FaultyLevel, localAgent } from './delivery-fixtures.ts'
 
 const ALICE = localAgent('alice').eidHex
@@ -20,7 +20,7 @@ async function open(bounds: Partial<OutboxBounds> = {}, level = new FaultyLevel(
   const add = async (messageId: string, to = BOB, text = 'hello', ttlMs?: number) =>
     (await outbox.add({ from: ALICE, to, message: { messageId, role: 'ROLE_USER', parts: [{ text }] }, ttlMs })).entry
   const states = () => outbox.list().map(({ messageId, state }) => `${messageId} ${outboxStateText(state)}`)
-  return { outbox, clock, level, add, states, restart: () => open(bounds, level, clock) }
+  return { outbox, store, clock, level, add, states, restart: () => open(bounds, level, clock) }
 }
 
 describe('the outbox', () => {
@@ -41,6 +41,18 @@ describe('the outbox', () => {
       confirmation: new Uint8Array([2])
     })
     expect((await again.outbox.message(one)).parts).toEqual([{ text: 'hello' }])
+  })
+
+  it('[F065] starts over a row that it cannot read, tells so, and delivers the others', async () => {
+    const t = await open()
+    const bad = await t.add('1')
+    await t.add('2')
+    await t.store.commit([t.store.table('outbox', bytesCodec).put(bad.key, Uint8Array.of(0xff))])
+    const again = await t.restart()
+    expect(again.states()).toEqual(['2 queued-here'])
+    expect(again.outbox.usage()).toMatchObject({ messages: 1, damaged: 1 })
+    await again.add('3')
+    expect(again.states()).toEqual(['2 queued-here', '3 queued-here'])
   })
 
   it('[G-02] takes the same message once, and other content under its id never', async () => {

@@ -12,6 +12,7 @@ import { ManualClock } from '../../src/platform/clock.ts'
 import { silentLogger } from '../../src/platform/logger.ts'
 import { seededRandom } from '../../src/platform/random.ts'
 import { FORMER_KEEPERS_MAX, MailRecords } from '../../src/spaces/mail-records.ts'
+import { cborCodec } from '../../src/store/store.ts'
 import { fakeAgent } from './fakes/fake-agent.ts'
 import { FakeNetwork } from './fakes/fake-network.ts'
 import { type FakeNode, fakeNode } from './fakes/fake-node.ts'
@@ -161,6 +162,29 @@ describe('the mail record of an agent of ours', () => {
     await mail.stop()
     await (await mailOf(a)).withdraw(alice)
     expect(heldBy(c)).toMatchObject({ gone: true })
+  })
+})
+
+describe('records on a damaged disk', () => {
+  it('[F065] that cannot be read end no start: our own is signed anew, what was remembered is looked up again', async () => {
+    const mail = await mailOf(a)
+    await mail.publish(alice)
+    await (await mailOf(b)).mailbox(alice.eid)
+    await mail.stop()
+    for (const [node, table] of [
+      [a, 'own-mail'],
+      [b, 'seen-mail'],
+      [b, 'seen-locators']
+    ] as const) {
+      const rows = node.store.table(table, cborCodec())
+      await node.store.commit([rows.put(alice.eidHex, { r: Uint8Array.of(1), s: 1, q: false })])
+    }
+    const again = await mailOf(a)
+    expect(again.published(alice)).toBeUndefined()
+    await again.publish(alice)
+    expect(heldBy(c)).toMatchObject({ keepers: [kate.eid] })
+    await b.restart()
+    expect(await (await mailOf(b)).mailbox(alice.eid)).toMatchObject({ keepers: [kate.eid], by: 'mail' })
   })
 })
 

@@ -20,6 +20,7 @@ export const registerOutbox: RegisterCommand = (program, run) => {
           out.note(
             `${counted(result.waiting, 'message')} not delivered yet, ${bytesText(result.bytes)} of ${bytesText(result.bounds.bytesMax)}`
           )
+          if (result.damaged > 0) out.note(`${counted(result.damaged, 'message')} cannot be read: the disk is damaged there`)
         })
       })
     )
