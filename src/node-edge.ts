@@ -3,6 +3,10 @@ import { type A2aEdge, createA2aEdge, type RemoteAgents } from './a2a/edge.ts'
 import { createKeepAsleep, createKeepOpaque } from './a2a/keep-asleep.ts'
 import type { LocalA2a } from './a2a/local-a2a.ts'
 import { DEFAULT_HTTP_PORT } from './config/schema.ts'
+import type { AgentWork } from './doors/agent-work.ts'
+import { mcpRoutes } from './doors/mcp-door.ts'
+import type { McpActions } from './doors/mcp-tools.ts'
+import { workRoutes } from './doors/work-door.ts'
 import type { NodeParts } from './node-parts.ts'
 import { openOnAnyPort, openOnGivenPort, type PortMemory } from './node-ports.ts'
 
@@ -12,7 +16,7 @@ const CONNECTIONS_BESIDE_STREAMS = 256
 /** Opens a node's A2A edge: on the port that was set, else on the one it had last, else on a free one. @throws RookeryError `PORT_IN_USE` */
 export async function openNodeEdge(
   parts: NodeParts,
-  { local, remote }: { local: LocalA2a; remote: RemoteAgents },
+  { local, remote, work, mcp }: { local: LocalA2a; remote: RemoteAgents; work: AgentWork; mcp: McpActions },
   ports: PortMemory,
   signal?: AbortSignal
 ): Promise<A2aEdge> {
@@ -33,6 +37,7 @@ export async function openNodeEdge(
         crypto,
         logger: logger.child('a2a'),
         remote,
+        doors: [(host) => workRoutes(host, work), (host) => mcpRoutes(host, { work, actions: mcp, random })],
         refusals: { form: config.delivery.refusalForm, asleepRpcCode: config.delivery.asleepRpcCode }
       },
       {

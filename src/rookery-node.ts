@@ -27,6 +27,8 @@ import type { LevelAsleepQueue } from './delivery/level-asleep-queue.ts'
 import { WakeSchedule } from './delivery/wake-schedule.ts'
 import type { DiscoverQuery, Discovery } from './discovery/create-discovery.ts'
 import type { DiscoverOptions, FoundAnonymously } from './discovery/discover.ts'
+import { AgentWork } from './doors/agent-work.ts'
+import { nodeMcpActions } from './doors/node-mcp.ts'
 import { lateAdmission } from './ecc/execution-contracts.ts'
 import { checkSideEffects } from './ecc/node-contracts.ts'
 import { type BoundRequest, bindExecution, type ExecutionStanding, standingOf } from './ecc/required-execution.ts'
@@ -134,6 +136,8 @@ export class RookeryNode {
   readonly #schedule: WakeSchedule
   /** processes of our agents at work (G-16) */
   readonly attachments: Attachments
+  /** the doors for agents: claims under leases (docs/agents.md) */
+  readonly work: AgentWork
   /** why an agent has no handler at work, by agent; one a hosted agent at most */
   readonly #handlerFaults = new Map<LocalAgent['eidHex'], RookeryError>()
   readonly #publishing: AgentPublishing
@@ -184,13 +188,14 @@ export class RookeryNode {
       rootOf: (hex) => parts.successions.rootOf(hex),
       isAudience: (agent, audience) => agents.ofAnyEid(audience)?.homeHex === homeOf(agent),
       approvalFor: (agent, _message, issuer) =>
-        this.#runners.sideEffects(agent) === 'consequential' ? (approvedBy(agent, issuer) ?? 'needed') : 'none',
+        this.#sideEffects(agent) === 'consequential' ? (approvedBy(agent, issuer) ?? 'needed') : 'none',
       maySend: (agent, principal) => parts.access.maySendStill(agent, principal),
       queueOf: (agent, principal) => parts.access.queueOf(agent, principal),
       underContract: (agent, request, sinceMs) => lateAdmission(parts.contracts.admitLate(homeOf(agent), request, sinceMs)),
       perSecMax: config.delivery.drainPerSec
     })
     this.attachments = new Attachments(parts, (home, now) => this.#attached(home, now))
+    this.work = new AgentWork({ ...parts, attachments: this.attachments, reachability: (agent) => this.reachability(agent) })
     this.#signed = new SignedCards(crypto)
     this.#streams = config.streams.enabled ? new TaskStreams({ todos, clock }, config.streams) : undefined
     this.#local = new LocalA2a({
@@ -270,7 +275,12 @@ export class RookeryNode {
 
   /** Opens the A2A edge. @throws RookeryError `PORT_IN_USE` */
   async openEdge(ports: PortMemory, signal?: AbortSignal): Promise<void> {
-    const edge = await openNodeEdge(this.#parts, { local: this.#local, remote: this.#remote }, ports, signal)
+    const edge = await openNodeEdge(
+      this.#parts,
+      { local: this.#local, remote: this.#remote, work: this.work, mcp: nodeMcpActions(this.#parts, this.#local, this) },
+      ports,
+      signal
+    )
     this.#edge = edge
     this.#parts.closing.push('http', 500, () => edge.close())
   }
@@ -294,6 +304,11 @@ export class RookeryNode {
   reachability(agent: LocalAgent): Reachability {
     const attached = this.#runners.has(agent) || this.attachments.has(agent)
     return reachabilityAt(agent.reachability, { nowMs: this.clock.nowMs(), attached })
+  }
+
+  /** As its handler declares, else as the program that asks for its work; by hand, the owner's own act is the consent. */
+  #sideEffects(agent: LocalAgent): SideEffects {
+    return (this.#runners.has(agent) ? undefined : this.work.sideEffects(agent)) ?? this.#runners.sideEffects(agent)
   }
 
   /** A process came or went: what waited inside an open window is handed over at once. */

@@ -12,7 +12,7 @@ import { A2aError } from './a2a-error.ts'
 import type { Authenticate } from './bearer.ts'
 import { cardRoutes } from './card-door.ts'
 import { EdgeHost } from './edge-host.ts'
-import { EdgeRoutes } from './edge-routes.ts'
+import { EdgeRoutes, type Route } from './edge-routes.ts'
 import { sendError } from './http-errors.ts'
 import { Exchange } from './http-exchange.ts'
 import { checkHost } from './http-guards.ts'
@@ -70,6 +70,8 @@ export interface A2aEdgeComponents {
   remote?: RemoteAgents
   /** default: the system's */
   clock?: Clock
+  /** doors that are not of A2A, on the same address */
+  doors?: readonly ((host: EdgeHost) => Route[])[]
   /** form and number of reachability refusals over JSON-RPC; default: by the caller, -31003 */
   refusals?: { form: 'auto' | RefusalForm; asleepRpcCode: number }
 }
@@ -149,9 +151,18 @@ class HttpEdge implements A2aEdge {
     this.#components = components
     this.#settings = settings
     this.#host = new EdgeHost(components, settings, { publicUrl: () => this.publicUrl, onIdle: () => this.#endWhenStopping() })
-    this.#routes = new EdgeRoutes([...cardRoutes(this.#host), ...jsonRpcRoutes(this.#host), ...restRoutes(this.#host)])
+    this.#routes = new EdgeRoutes([
+      ...cardRoutes(this.#host),
+      ...jsonRpcRoutes(this.#host),
+      ...restRoutes(this.#host),
+      ...this.#otherDoors()
+    ])
     this.#server = createServer((req, res) => void this.#serve(req, res))
     this.#server.maxConnections = settings.connectionsMax
+  }
+
+  #otherDoors(): Route[] {
+    return (this.#components.doors ?? []).flatMap((door) => door(this.#host))
   }
 
   get port(): number {

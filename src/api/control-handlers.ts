@@ -24,6 +24,7 @@ import { pointHandlers } from './point-handlers.ts'
 import { pushHandlers } from './push-handlers.ts'
 import { spaceHandlers } from './space-handlers.ts'
 import { stateHandlers } from './state-handlers.ts'
+import { todoHandlers } from './todo-handlers.ts'
 
 /** Reads the settings of a running node anew. @throws RookeryError as `loadConfig`; nothing is changed then */
 export type Reload = () => Reloaded & { warnings: string[] }
@@ -47,6 +48,7 @@ export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } =
     ...stateHandlers(node),
     ...groupHandlers(node),
     ...outboxHandlers(node),
+    ...todoHandlers(node),
     ...grantHandlers(node),
     ...friendHandlers(node),
     ...pushHandlers(node),

@@ -41,6 +41,7 @@ import { GROUP_PARAMS, type GroupResults } from './group-methods.ts'
 import { OUTBOX_PARAMS, type OutboxResults, type OutboxView } from './outbox-methods.ts'
 import { PUSH_PARAMS, type PushResults } from './push-methods.ts'
 import { STATE_PARAMS, type StateResults } from './state-methods.ts'
+import { TODO_PARAMS, type TodoResults } from './todo-methods.ts'
 
 /** Bounds of the control API; a request above one is refused with the bound's name. */
 export const CONTROL_BOUNDS = {
@@ -305,6 +306,7 @@ export const CONTROL_PARAMS = {
   ...STATE_PARAMS,
   ...GROUP_PARAMS,
   ...OUTBOX_PARAMS,
+  ...TODO_PARAMS,
   ...GRANT_PARAMS,
   ...PUSH_PARAMS,
   ...FRIEND_PARAMS,
@@ -430,7 +432,7 @@ export interface QueueEntry {
   expiresAtMs: number
 }
 
-export interface ControlResults extends StateResults, GroupResults, OutboxResults, GrantResults, PushResults, FriendResults {
+export interface ControlResults extends StateResults, GroupResults, OutboxResults, TodoResults, GrantResults, PushResults, FriendResults {
   status: NodeStatus
   'doctor.network': NetworkReport
   backup: BackupReport

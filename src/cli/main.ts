@@ -15,6 +15,7 @@ import { registerGrant } from './commands/grant.ts'
 import { registerGroup } from './commands/group.ts'
 import { registerInbox } from './commands/inbox.ts'
 import { registerInit } from './commands/init.ts'
+import { registerMcp } from './commands/mcp.ts'
 import { registerMode } from './commands/mode.ts'
 import { registerOutbox } from './commands/outbox.ts'
 import { registerPoint } from './commands/point.ts'
@@ -126,6 +127,7 @@ Example:
     registerSend,
     registerOutbox,
     registerInbox,
+    registerMcp,
     registerSleepWake,
     registerMode,
     registerAttach,

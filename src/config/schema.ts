@@ -246,7 +246,7 @@ export const configSchema = z.strictObject({
       lease: duration({ minMs: SECOND, maxMs: DAY }).prefault('30s'),
       /** how long a caller that waits for a task is held at most */
       waitMax: duration({ minMs: SECOND, maxMs: 10 * 60 * SECOND }).prefault('5m'),
-      /** a task that waits for an answer fails after this; 0: never */
+      /** a task that waits for an answer fails after this; 0s: never */
       interrupt: duration({ minMs: 0, maxMs: 365 * DAY }).prefault('7d'),
       /** attempts at a task; when the last one fails it lies among the dead letters */
       attemptsMax: z.int().min(1).max(100).default(3),

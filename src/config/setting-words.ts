@@ -60,7 +60,7 @@ export const SETTING_WORDS: { readonly [name: string]: string } = {
   'push.ports': 'ports of hosts of the internet that may be called',
   'tasks.lease': 'a worker that lost its process frees its task after this',
   'tasks.waitMax': 'how long a caller that waits for a task is held at most',
-  'tasks.interrupt': 'a task that waits for an answer fails after this; 0 waits without end',
+  'tasks.interrupt': 'a task that waits for an answer fails after this; 0s waits without end',
   'tasks.attemptsMax': 'attempts at a task; when the last one fails it lies among the dead letters',
   'tasks.retryFirst': 'wait after the first failed attempt, twice as long after each further one',
   'tasks.retryLast': 'longest wait between two attempts',

@@ -60,7 +60,7 @@ export class AgentRunners {
 
   /** Looks for work, after a wake for instance. */
   poke(agent: LocalAgent): void {
-    this.#runners.get(homeOf(agent))?.worker.poke()
+    this.#components.todos.reconsider(homeOf(agent))
   }
 
   async stop(): Promise<void> {

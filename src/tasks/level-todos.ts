@@ -453,6 +453,10 @@ export class LevelTodos implements Todos {
     return this.#journal.listeners.onClaimable(agent, hook)
   }
 
+  reconsider(agent: EidHex): void {
+    this.#journal.listeners.claimable(agent)
+  }
+
   onCreate(agent: EidHex, offer: () => Taker | undefined): () => void {
     this.#offers.set(agent, offer)
     return () => {

@@ -211,6 +211,8 @@ export interface Todos {
   eventsAfter(id: string, n: number): Promise<{ todo: Todo; events: readonly TodoEvent[] | undefined }>
   /** Called whenever a Todo of the agent may be claimed that could not before. Returns the unsubscriber. */
   onClaimable(agent: EidHex, hook: () => void): () => void
+  /** Whoever claims for the agent looks again: it takes work now and did not before. */
+  reconsider(agent: EidHex): void
   /** Asked for every new Todo of `agent` that may run at once, where no older one waits. Returns the unsubscriber. */
   onCreate(agent: EidHex, offer: () => Taker | undefined): () => void
   /** Resolves at a terminal or interrupted state, or with the Todo as it is when the signal fires. */

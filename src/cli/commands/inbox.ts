@@ -2,6 +2,7 @@ import { Option } from 'commander'
 import type { RegisterCommand } from '../context.ts'
 import { age } from '../output.ts'
 import { integer } from '../values.ts'
+import { registerInboxOwner } from './inbox-owner.ts'
 
 const STATES = ['pending', 'claimed', 'input-required', 'auth-required', 'done', 'failed', 'canceled', 'rejected'] as const
 
@@ -78,4 +79,5 @@ export const registerInbox: RegisterCommand = (program, run) => {
         )
       })
     )
+  registerInboxOwner(inbox, run)
 }

@@ -1,0 +1,84 @@
+import { eidFromDid } from '../../protocol/identity/eid.ts'
+import { createKeepAsleep } from '../a2a/keep-asleep.ts'
+import { DeliveryRefused, type LocalA2a } from '../a2a/local-a2a.ts'
+import { outcomeOfRefusal } from '../a2a/send-message.ts'
+import { RookeryError } from '../errors.ts'
+import { homeOf, type LocalAgent } from '../identity/agent.ts'
+import type { NodeParts } from '../node-parts.ts'
+import type { RookeryNode } from '../rookery-node.ts'
+import type { Json, JsonObject } from '../tasks/todo.ts'
+import type { CreateFor, McpActions } from './mcp-tools.ts'
+import { workView } from './work-views.ts'
+
+/** What MCP sessions do through the node: the same calls that A2A, the control API and the library make. */
+export function nodeMcpActions(parts: NodeParts, local: LocalA2a, node: Pick<RookeryNode, 'send' | 'spaces'>): McpActions {
+  const { agents, todos, outgoing, queue, random } = parts
+  const keep = createKeepAsleep({ outgoing, queue })
+  return {
+    async createFor(principal, request) {
+      const to = localAgent(parts, request.agent)
+      const message = messageOf(request, () => Buffer.from(random.bytes(16)).toString('hex'))
+      const params: JsonObject = { message }
+      let admitted: Awaited<ReturnType<LocalA2a['admit']>>
+      try {
+        admitted = await local.admit(to, { principal, method: 'SendMessage', params }, ({ retryAfterSec }) =>
+          keep({ principal, to, params, retryAfterSec })
+        )
+      } catch (error) {
+        if (!(error instanceof DeliveryRefused)) throw error
+        return { created: false, ...outcomeOfRefusal(error, { to: to.eid, message }) } as unknown as JsonObject
+      }
+      const { queue: name, priority } = request
+      const { todo, created } = await todos.create({
+        agent: homeOf(to),
+        caller: principal,
+        message,
+        door: 'mcp',
+        ...(name === undefined ? {} : { queue: name }),
+        ...(priority === undefined ? {} : { priority })
+      })
+      if (!created) admitted.repeated()
+      return { created, todo: workView(todo) }
+    },
+    async send(from, { to, text, waitMs, messageId = crypto.randomUUID() }, signal) {
+      const message: JsonObject = { messageId, role: 'ROLE_USER', parts: [{ text: text ?? '' }] }
+      const options = { signal, ...(waitMs === undefined ? {} : { waitMs }) }
+      const outcome = await node.send({ from: agents.get(from.name), to: agents.eidOf(to), message }, options)
+      return { messageId, ...outcome } as unknown as JsonObject
+    },
+    async discover(_from, { space, tags, limit }, signal) {
+      const query = { name: space, ...(tags === undefined ? {} : { tags }), ...(limit === undefined ? {} : { limit }) }
+      return JSON.parse(JSON.stringify(await node.spaces.find(query, { signal }))) as { [member: string]: Json }
+    }
+  }
+}
+
+/** @throws RookeryError `AGENT_UNKNOWN`, `DID_INVALID` */
+function localAgent({ agents }: NodeParts, name: string): LocalAgent {
+  const found = name.startsWith('did:') ? agents.ofAnyEid(eidFromDid(name)) : agents.list().find((one) => one.name === name)
+  if (found !== undefined) return found
+  throw new RookeryError('AGENT_UNKNOWN', 'no agent of this node has that name', {
+    kind: 'notFound',
+    field: 'agent',
+    value: name,
+    remedy: 'name an agent of this node; use send for any other'
+  })
+}
+
+/** The dedup key is the messageId: one name space with A2A (TD-Q4). @throws RookeryError `PARAMS_INVALID` */
+function messageOf({ text, parts, dedupKey, contextId, todoId }: CreateFor, newId: () => string): JsonObject {
+  if ((text === undefined) === (parts === undefined)) {
+    throw new RookeryError('PARAMS_INVALID', 'a todo needs a text or parts, not both', {
+      kind: 'usage',
+      field: 'text',
+      remedy: 'give exactly one of text and parts'
+    })
+  }
+  return {
+    messageId: dedupKey ?? newId(),
+    role: 'ROLE_USER',
+    parts: parts ?? [{ text: text as string }],
+    ...(contextId === undefined ? {} : { contextId }),
+    ...(todoId === undefined ? {} : { taskId: todoId })
+  }
+}
