@@ -33,7 +33,8 @@ export interface RealEngineInit {
 /** Real nodes in this process, each the product's own, on the memory transport. */
 export class RealEngine {
   readonly nodes: SimNode[] = []
-  readonly #down = new Set<number>()
+  /** nodes that were killed, with the end of their stop */
+  readonly #down = new Map<number, Promise<void>>()
   readonly network: DirectNetwork | undefined
   readonly #init: RealEngineInit
 
@@ -141,14 +142,20 @@ export class RealEngine {
   async kill(index: number): Promise<void> {
     const sim = this.node(index)
     if (this.#down.has(index)) return
-    this.#down.add(index)
-    await sim.node.stop()
+    const stopped = sim.node.stop()
+    this.#down.set(index, stopped)
+    await stopped
   }
 
   /** Starts it again on the same disk, through nodes that run. */
   async restart(index: number): Promise<SimNode> {
     const before = this.node(index)
-    if (!this.#down.has(index)) return before
+    const stopped = this.#down.get(index)
+    if (stopped === undefined) return before
+    // nobody opens a disk that the life before has not let go of
+    await stopped
+    await before.level.close()
+    await before.level.open()
     const { seed, signal } = this.#init
     const up = this.nodes.filter((other) => other.index !== index && !this.#down.has(other.index))
     const through = drawDistinct(derivedRandom(seed, 'bootstrap-again', index), up, 1 + BOOTSTRAP_OTHERS)

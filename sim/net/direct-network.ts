@@ -133,6 +133,7 @@ export class DirectNetwork {
     const { link } = this
     const instant = link.isInstant
     let arrivesMs = 0
+    const underWay: Note[] = []
     const unlisten = link.onPartition(() => {
       if (!link.reaches(from, other.index)) this.#ends.get(id)?.connection.abort(new Error('the network fell apart'))
     })
@@ -141,15 +142,18 @@ export class DirectNetwork {
       this.carried.notes++
       this.carried.bytes += bytes
       if (!link.reaches(from, other.index)) return
+      // a timer has whole milliseconds, so of two the later set may fire first: each fires for the oldest note under way
+      underWay.push(note)
       const deliver = () => {
-        if (this.bridge !== undefined && this.bridge.indexOf(other.peer) !== undefined) this.bridge.send(other.id, other.peer, note)
-        else this.receive(other.id, note)
+        const oldest = underWay.shift() as Note
+        if (this.bridge !== undefined && this.bridge.indexOf(other.peer) !== undefined) this.bridge.send(other.id, other.peer, oldest)
+        else this.receive(other.id, oldest)
       }
       if (instant) return this.#post.deliver(0, deliver)
       const nowMs = performance.now()
       // what was sent later arrives later
       arrivesMs = Math.max(arrivesMs, nowMs + link.delayMs(from, other.index, bytes))
-      this.#post.deliver(arrivesMs - nowMs, deliver)
+      this.#post.deliver(Math.max(1, arrivesMs - nowMs), deliver)
     }
     return {
       send: carry,

@@ -7,7 +7,7 @@ import type { EngineRun, RunContext, Sent } from './engine.ts'
 import type { NodeAction, NodePool } from './node-pool.ts'
 
 /** An action that takes longer has failed; an attack takes as long as it takes. */
-const STEP_TIMEOUT_MS = 30_000
+const STEP_TIMEOUT_MS = 120_000
 /** Work that a node has taken may still be under way when the run ends. */
 const LAST_WORK_MS = 10_000
 const LAST_WORK_LOOK_MS = 250
@@ -118,11 +118,14 @@ export class RealRun implements EngineRun {
       late.abort(new RookeryError('SIM_STEP_TIMEOUT', `not done within ${STEP_TIMEOUT_MS} ms`, { kind: 'timeout' }))
     )
     try {
-      if (action.do === 'attack') await this.#init.attacks?.run(action)
-      else if (action.do === 'partition' || action.do === 'heal') {
+      if (action.do === 'attack') {
+        await this.#init.attacks?.run(action)
+        recorder.done({ action }, this.#nowMs)
+      } else if (action.do === 'partition' || action.do === 'heal') {
         this.#isApart = action.do === 'partition'
         this.#disturbedMs = systemClock.monotonicMs()
         await this.#pool.partition(action.do === 'partition' ? action.islands : undefined)
+        recorder.done({ action }, this.#nowMs)
       } else await this.#perform(action, AbortSignal.any([signal, late.signal]))
       log(`${Math.round(this.#nowMs)} ${action.do} ${node} ok`)
     } catch (error) {
@@ -155,6 +158,7 @@ export class RealRun implements EngineRun {
       await this.#pool.perform({ do: 'publish', node: action.to }, signal)
       this.#published.add(action.to)
     }
+    const before = action.do === 'discover' ? this.#membersOf(action) : []
     recorder.wanted(action)
     const { outcome, facts, found } = await this.#pool.perform(action, signal)
     for (const fact of facts) {
@@ -166,7 +170,13 @@ export class RealRun implements EngineRun {
     if (action.do === 'join' || action.do === 'leave') this.#membership(action)
     if (action.do === 'wake') recorder.woke(this.#nowMs)
     if (action.do === 'discover' && found !== undefined) {
-      const honest = this.#judgeSearch(action, found)
+      const honest = this.#judgeSearch(action, found, before)
+      if (honest === 0 && before.length === 0) {
+        // there was nobody to find when it began: it says nothing of the network
+        recorder.measured.discovery.wanted--
+        const error = { code: 'SIM_NOTHING_FOUND', message: 'nobody had joined yet' }
+        return recorder.done({ action, error }, this.#nowMs)
+      }
       if (honest === 0) throw new RookeryError('SIM_NOTHING_FOUND', 'the search found no member', { kind: 'notFound' })
       return recorder.done({ ...outcome, membersFound: honest }, this.#nowMs)
     }
@@ -181,15 +191,20 @@ export class RealRun implements EngineRun {
     this.#c.recorder.measured.discovery.members = Math.max(this.#c.recorder.measured.discovery.members, members.size)
   }
 
-  #judgeSearch({ node, space }: Extract<NodeAction, { do: 'discover' }>, found: readonly number[]): number {
+  /** Honest members of a space other than who searches it, now. */
+  #membersOf({ node, space }: Extract<NodeAction, { do: 'discover' }>): number[] {
+    return [...(this.#joined.get(space) ?? [])].filter((index) => index !== node && this.#isHonest(index))
+  }
+
+  /** @param before - the honest members when the search began */
+  #judgeSearch({ node, space }: Extract<NodeAction, { do: 'discover' }>, found: readonly number[], before: readonly number[]): number {
     const members = this.#joined.get(space) ?? new Set()
-    const honest = found.filter((index) => members.has(index) && this.#isHonest(index)).length
-    const others = [...members].filter((index) => index !== node && this.#isHonest(index)).length
+    const honestFound = found.filter((index) => members.has(index) && this.#isHonest(index)).length
     const hostile = this.#plan.nodes.filter(({ group }) => group.behaviour === 'hostile').length
-    if (others > 0 && this.#isHonest(node)) {
-      this.#c.invariants.see({ fact: 'searched', node, honestFound: honest, hostileShare: hostile / this.#plan.nodes.length }, this.#nowMs)
+    if (before.length > 0 && this.#isHonest(node) && !this.#isDisturbed()) {
+      this.#c.invariants.see({ fact: 'searched', node, honestFound, hostileShare: hostile / this.#plan.nodes.length }, this.#nowMs)
     }
-    return honest
+    return honestFound
   }
 
   #isHonest(index: number): boolean {
