@@ -1,12 +1,12 @@
 /** One size of one kind of network in a process of its own, for simulation.bench.ts: prints its figures as JSON. */
 import { yamux } from '@chainsafe/libp2p-yamux'
-import { bootstrap } from '@libp2p/bootstrap'
 import { generateKeyPairFromSeed } from '@libp2p/crypto/keys'
 import { identify } from '@libp2p/identify'
 import { kadDHT, passthroughMapper } from '@libp2p/kad-dht'
 import { memory } from '@libp2p/memory'
 import { ping } from '@libp2p/ping'
 import { plaintext } from '@libp2p/plaintext'
+import { multiaddr } from '@multiformats/multiaddr'
 import { createLibp2p, type Libp2p } from 'libp2p'
 import { SIM_K } from '../sim/engine/boot-node.ts'
 import { eachOf } from '../sim/engine/each-of.ts'
@@ -41,7 +41,6 @@ async function plainNodes(): Promise<void> {
       connectionEncrypters: [plaintext()],
       streamMuxers: [yamux({ enableKeepAlive: false })],
       connectionGater: { denyDialMultiaddr: () => false },
-      peerDiscovery: through.length === 0 ? [] : [bootstrap({ list: [...new Set(through)], timeout: 1 })],
       services: {
         identify: identify(),
         ping: ping(),
@@ -55,10 +54,12 @@ async function plainNodes(): Promise<void> {
       }
     })
     started.push(node as never)
-    if (index > 0)
-      for await (const _ of (node.services as { dht: { getClosestPeers(key: Uint8Array): AsyncIterable<unknown> } }).dht.getClosestPeers(
-        derivedBytes(SEED, 'key', index)
-      ));
+    const { dht } = node.services as unknown as {
+      dht: { routingTable: { size: number }; getClosestPeers(key: Uint8Array): AsyncIterable<unknown> }
+    }
+    for (const address of new Set(through)) await node.dial(multiaddr(address))
+    while (index > 0 && dht.routingTable.size === 0) await new Promise((resolve) => setTimeout(resolve, 10))
+    if (index > 0) for await (const _found of dht.getClosestPeers(node.peerId.toMultihash().bytes));
   }
   await start(0)
   await eachOf(

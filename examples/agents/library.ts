@@ -15,10 +15,10 @@ const customer = await node.addAgent({ name: 'customer' })
 
 await node.onTask(
   clerk,
-  async ({ history, attempt }, { progress }) => {
+  async ({ message, history, attempt }, { progress }) => {
     if (history.length === 1) return { ask: { text: 'For which city?' } }
     await progress({ text: `looking it up, attempt ${attempt}` })
-    const [part] = history.at(-1)?.parts as { text: string }[]
+    const [part] = message.parts as { text: string }[]
     return { text: `Sunny in ${part?.text}` }
   },
   { sideEffects: 'none' }
@@ -37,9 +37,9 @@ interface Shown {
 }
 const asked = await node.send({ from: customer, to: clerk.eid, message: say('Weather?') })
 const first = asked.task as unknown as Shown
-console.log(`the clerk asks: ${first.status.message?.parts[0]?.text}`)
+process.stdout.write(`the clerk asks: ${first.status.message?.parts[0]?.text}\n`)
 const answered = await node.send({ from: customer, to: clerk.eid, message: say('Oslo', first.id) })
 const last = answered.task as unknown as Shown
-console.log(`the clerk answers: ${last.artifacts?.[0]?.parts[0]?.text} (${last.status.state})`)
+process.stdout.write(`the clerk answers: ${last.artifacts?.[0]?.parts[0]?.text} (${last.status.state})\n`)
 await node.stop()
 rmSync(dataDir, { recursive: true, force: true })

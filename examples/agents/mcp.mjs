@@ -20,7 +20,7 @@ for (;;) {
   if (todo === null) continue
   const words = todo.message.parts.flatMap(({ text }) => text?.split(/\s+/) ?? []).length
   const { state } = await tool('complete', { id: todo.id, claim, text: `${words} words` })
-  console.log(`counted ${words} words: ${state}`)
+  process.stdout.write(`counted ${words} words: ${state}\n`)
   break
 }
 await client.close()

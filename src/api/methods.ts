@@ -364,6 +364,8 @@ export interface NodeStatus {
   queueDamaged: number
   /** messages that our agents undertook to deliver, those not delivered yet among them, and bytes */
   outbox: { messages: number; waiting: number; bytes: number }
+  /** friend requests that wait for the owner's answer */
+  friendRequests: number
   /** for whom this node holds sealed mail, until when it does so without being asked again, and how much it granted (G-18) */
   keeping: { did: string; messages: number; bytes: number; bounds: QueueBounds; untilMs: number }[]
   /** why no queue is handed over now: the clock reads too early (G-10) */

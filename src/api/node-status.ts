@@ -3,8 +3,11 @@ import { REACHABILITY_MODES } from '../../protocol/delivery/modes.ts'
 import { eidToDid, eid as toEid } from '../../protocol/identity/eid.ts'
 import type { SfcBlock } from '../../protocol/session/sfc.ts'
 import { ATTACHMENTS_MAX } from '../delivery/attachments.ts'
+import { FRIENDS_PENDING_MAX } from '../friends/friend-rows.ts'
+import { GRANTS_MAX } from '../grants/grants.ts'
 import { AGENTS_MAX } from '../identity/agents.ts'
 import type { HostedAgent } from '../identity/hosted-agent.ts'
+import { PUSH_CONFIGS_MAX } from '../push/push-rows.ts'
 import type { RookeryNode } from '../rookery-node.ts'
 import { version } from '../version.ts'
 import { type AgentView, CONTROL_BOUNDS, type NodeStatus } from './methods.ts'
@@ -70,6 +73,7 @@ export async function nodeStatus(node: RookeryNode): Promise<NodeStatus> {
     store: await node.storeState(),
     queueDamaged: node.queue.damaged,
     outbox: outboxUsage(node),
+    friendRequests: node.friends.waiting(),
     keeping: (await node.mail.held()).map(({ audience, ...rest }) => ({ did: eidToDid(toEid(fromHex(audience))), ...rest })),
     ...(node.drainHeld === undefined ? {} : { drainHeld: node.drainHeld }),
     spaces: spaces.map(({ role, agent, name, expiresAtMs }) => ({ role, agent, name, expiresAtMs })),
@@ -97,6 +101,11 @@ function boundsInForce({ config, queueBounds, todos }: RookeryNode): Record<stri
     'discovery.queueMax': config.discovery.queueMax,
     registrarsMax: config.registrarsMax,
     agentsMax: AGENTS_MAX,
+    grantsMax: GRANTS_MAX,
+    'grants.sendBurst': config.grants.sendBurst,
+    'grants.sendPerMin': config.grants.sendPerMin,
+    friendRequestsMax: FRIENDS_PENDING_MAX,
+    pushConfigsMax: PUSH_CONFIGS_MAX,
     'http.bodyBytesMax': config.http.bodyBytesMax,
     'tasks.leaseMs': config.tasks.leaseMs,
     'tasks.waitMaxMs': config.tasks.waitMaxMs,

@@ -3,7 +3,19 @@ import type { Config } from './schema.ts'
 import { listSettings, type Setting } from './setting-list.ts'
 
 /** Settings that a running node follows at once, singly or by group; a change of any other waits for the next start. */
-const LIVE = ['logs', 'queue', 'discovery.answer', 'groups.accept', 'delivery.approve', 'agents', 'grants', 'push.targets', 'push.ports']
+const LIVE = [
+  'logs',
+  'queue',
+  'cards',
+  'edgeCloud.policy',
+  'discovery.answer',
+  'groups.accept',
+  'delivery.approve',
+  'agents',
+  'grants',
+  'push.targets',
+  'push.ports'
+]
 
 export const isLive = ({ name }: Pick<Setting, 'name'>) => LIVE.some((live) => name === live || name.startsWith(`${live}.`))
 

@@ -161,19 +161,22 @@ export class OwnKeepers {
       ...this.#c.keepersOf(agent).map((eid) => ({ eid, isFormer: false })),
       ...this.#c.formerOf(agent).map((eid) => ({ eid, isFormer: true }))
     ]
-    for (const { eid, isFormer } of all) {
-      signal.throwIfAborted()
-      try {
-        met.push(await this.#fetch(agent, { eid, isFormer }, items, report))
-        report.met++
-      } catch (error) {
-        signal.throwIfAborted()
-        // nobody hurries for the sake of one that was let go
-        if (!isFormer) report.missed++
-        const code = error instanceof RookeryError ? error.code : 'INTERNAL'
-        this.#c.logger.warn({ agent: agent.name, keeper: eidToDid(eid), code }, 'a keeper could not be asked; it is asked again')
-      }
-    }
+    // At once, so that one which cannot be reached holds up no other; few, by the owner's own list.
+    await Promise.all(
+      all.map(async ({ eid, isFormer }) => {
+        try {
+          met.push(await this.#fetch(agent, { eid, isFormer }, items, report))
+          report.met++
+        } catch (error) {
+          signal.throwIfAborted()
+          // nobody hurries for the sake of one that was let go
+          if (!isFormer) report.missed++
+          const code = error instanceof RookeryError ? error.code : 'INTERNAL'
+          this.#c.logger.warn({ agent: agent.name, keeper: eidToDid(eid), code }, 'a keeper could not be asked; it is asked again')
+        }
+      })
+    )
+    signal.throwIfAborted()
     report.fetched = items.size
     // Stable, so that of one millisecond the order of arrival stands.
     await this.#take(

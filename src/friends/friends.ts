@@ -99,6 +99,11 @@ export class Friends {
     this.#stopping.abort(new RookeryError('NODE_STOPPING', 'the node stops', { kind: 'unavailable' }))
   }
 
+  /** Requests of others that wait for the owner. */
+  waiting(): number {
+    return this.#c.rows.pending()
+  }
+
   list(): FriendRow[] {
     return this.#c.rows.all()
   }

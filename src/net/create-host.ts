@@ -215,9 +215,10 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
   const { kb } = kad.routingTable
   kb.closest = (place, options) => closestInTable(kb.root, place, { count: options?.count ?? kBucketSize, exclude: options?.exclude })
   const { peerStore } = libp2p
-  const connected = async () => {
+  const connected = async (wanted: (peer: string) => boolean = () => true) => {
+    const ids = libp2p.getPeers().filter((id) => wanted(id.toString()))
     const servers = await Promise.all(
-      libp2p.getPeers().map(async (id) => {
+      ids.map(async (id) => {
         const known = await peerStore.get(id).catch(() => undefined)
         return known?.protocols.includes(kadProtocol) === true ? [id] : []
       })
@@ -234,7 +235,7 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
       bucketSize: kBucketSize,
       autoMode: isAuto ? { mode: () => kad.getMode(), setMode: (mode) => kad.setMode(mode) } : undefined
     },
-    (addresses, signal) => new KademliaDht({ kad, peer: self, peerStore, datastore, lookup, crypto, clock, signal, addresses })
+    (addresses, signal) => new KademliaDht({ kad, peer: self, peerStore, datastore, lookup, crypto, clock, signal, addresses, connected })
   )
   onLan = (peer, addrs) => host.discovered(peer, addrs)
   try {

@@ -34,6 +34,8 @@ export interface KadRpc extends KadDHT {
       closest(kadId: Uint8Array, options?: { count?: number; exclude?: PeerId[] }): Iterable<PeerId>
     }
     closestPeers(kadId: Uint8Array, options?: { count?: number }): PeerId[]
+    /** asks the peer for a sign of life first; adds nothing where there is none */
+    add(peer: PeerId, options?: { signal?: AbortSignal }): Promise<void>
     remove(peer: PeerId): Promise<void>
   }
 }

@@ -33,6 +33,8 @@ export interface KadDhtComponents {
   /** fires when the host stops */
   signal: AbortSignal
   addresses(): string[]
+  /** peers with an open connection that serve the DHT, of those that `wanted` names */
+  connected(wanted: (peer: string) => boolean): Promise<PeerId[]>
 }
 
 /** {@link Dht} over kad-dht, by its single RPCs (protocol/README.md §3). */
@@ -52,6 +54,13 @@ export class KademliaDht implements Dht {
 
   routingTableSize(): number {
     return this.#c.kad.routingTable.size
+  }
+
+  async takeInConnected(options: { signal?: AbortSignal } = {}): Promise<void> {
+    const { kad, connected } = this.#c
+    const held = new Set(this.table())
+    const missing = (await connected((peer) => !held.has(peer))).map((id) => kad.routingTable.add(id, options))
+    await Promise.allSettled(missing)
   }
 
   table(): string[] {

@@ -57,6 +57,8 @@ export interface Dht {
   /** How many peers of our own table lie closer to `key` than we do; counted up to `max`, without a look-up. */
   closerKnown(key: Uint8Array, max: number): number
   routingTableSize(): number
+  /** Puts peers that are connected and serve the DHT, but miss in our own table, into it, where they answer. */
+  takeInConnected(options?: { signal?: AbortSignal }): Promise<void>
   /** PeerIds of our own table. */
   table(): string[]
   /** Those of our own table that lie nearest to `key`, without a look-up: nobody learns that we are interested. */

@@ -90,7 +90,8 @@ export class Libp2pHost implements Host {
       size: () => this.dht.routingTableSize(),
       enough: init.bucketSize,
       lookUpSelf: (signal) => this.dht.lookUpSelf({ signal }),
-      lookUp: (key, signal) => this.dht.closestPeers(key, { signal })
+      lookUp: (key, signal) => this.dht.closestPeers(key, { signal }),
+      takeIn: (signal) => this.dht.takeInConnected({ signal })
     })
     const { libp2p } = components
     const { autoMode } = init

@@ -7,6 +7,8 @@ import { type Random, randomFraction } from '../platform/random.ts'
  * again by chance.
  */
 const PAUSES_MS = [1_000, 4_000, 15_000, 60_000, 300_000] as const
+/** Peers that are connected and missing in a small table are tried again after this, half as long to half as long again by chance. */
+const TAKE_IN_MS = 5_000
 /** New peers begin the pauses anew, at most this often. */
 const ANEW_MS = 30_000
 
@@ -17,17 +19,21 @@ export interface TableCareInit {
   enough: number
   lookUpSelf(signal: AbortSignal): Promise<unknown>
   lookUp(key: Uint8Array, signal: AbortSignal): Promise<unknown>
+  /** Puts connected peers that serve the DHT into the table, where they answer. */
+  takeIn(signal: AbortSignal): Promise<unknown>
 }
 
 /**
  * Keeps the routing table from staying thin: a node looks itself up a second after it met its first peer, when hardly anyone knows anyone, and then
- * at growing pauses, by which islands that meet grow together too. While the table is small a random key is looked up beside.
+ * at growing pauses, by which islands that meet grow together too. While the table is small a random key is looked up beside, and who is connected is
+ * kept in it: kad-dht tries a peer once, when it connects, and a busy machine lets that fail.
  */
 export class TableCare {
   readonly #c: { clock: Clock; random: Random; logger: Logger }
   readonly #init: TableCareInit
   readonly #stopping = new AbortController()
   #cancel: () => void = () => {}
+  #cancelTakeIn: (() => void) | undefined
   #next = 0
   #isRunning = false
   #begunAtMs = Number.NEGATIVE_INFINITY
@@ -39,12 +45,29 @@ export class TableCare {
 
   /** A peer arrived. */
   peerArrived(): void {
+    this.#scheduleTakeIn()
     const nowMs = this.#c.clock.monotonicMs()
     if (nowMs - this.#begunAtMs < ANEW_MS) return
     if (this.#begunAtMs !== Number.NEGATIVE_INFINITY && this.#init.size() >= this.#init.enough) return
     this.#begunAtMs = nowMs
     this.#next = 0
     if (!this.#isRunning) this.#schedule()
+  }
+
+  #scheduleTakeIn(): void {
+    if (this.#stopping.signal.aborted || this.#cancelTakeIn !== undefined || this.#init.size() >= this.#init.enough) return
+    this.#cancelTakeIn = this.#c.clock.after(TAKE_IN_MS * (0.5 + randomFraction(this.#c.random)), () => {
+      const { signal } = this.#stopping
+      void this.#init
+        .takeIn(signal)
+        .catch((error: unknown) => {
+          if (!signal.aborted) this.#c.logger.debug({ error: String(error) }, 'connected peers were not taken into the table')
+        })
+        .finally(() => {
+          this.#cancelTakeIn = undefined
+          this.#scheduleTakeIn()
+        })
+    })
   }
 
   #schedule(): void {
@@ -75,6 +98,7 @@ export class TableCare {
 
   stop(): void {
     this.#cancel()
+    this.#cancelTakeIn?.()
     this.#stopping.abort(new Error('the host stops'))
   }
 }

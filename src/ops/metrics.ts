@@ -88,9 +88,7 @@ export function nodeMetrics(node: RookeryNode, { process, traffic }: { process: 
     }
   )
   counter('refused_without_grant', 'calls refused for want of a grant', [], (it) => it.inc(node.access.refused))
-  gauge('friend_requests_pending', 'friend requests that wait for the owner', [], (it) =>
-    it.set(node.friends.list().filter(({ direction, state }) => direction === 'in' && state === 'pending').length)
-  )
+  gauge('friend_requests_pending', 'friend requests that wait for the owner', [], (it) => it.set(node.friends.waiting()))
   counter('friend_requests_busy', 'friend requests that the quota refused', [], (it) => it.inc(node.friends.busy))
   gauge('push_configs', 'webhooks that callers asked for', [], (it) => it.set(node.push?.counts().configs ?? 0))
   counter('push_notifications', 'tries to tell webhooks', ['outcome'], (it) => {

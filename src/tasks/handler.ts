@@ -40,7 +40,7 @@ export interface HandlerContext {
  */
 export type AgentHandler = (task: HandlerTask, context: HandlerContext) => Promise<HandlerResult | undefined>
 
-/** A handler that declares `none` is called for up to 16 tasks side by side, every other one for one task after another. */
+/** A handler that declares `none` is called for up to 32 tasks side by side, every other one for one task after another. */
 export { SIDE_EFFECTS, type SideEffects } from '../../protocol/ecc/vocabulary.ts'
 
 export interface HandlerSkill {

@@ -234,7 +234,8 @@ export class LevelTodos implements Todos {
     const named: Todo = {
       ...todo,
       ...(dedupKey === undefined ? {} : { dedupKeys: [...(todo.dedupKeys ?? []), dedupKey] }),
-      ...(execution === undefined ? {} : { execution })
+      // Work that goes on was begun under what was agreed then.
+      ...(execution === undefined || todo.state === 'claimed' ? {} : { execution })
     }
     const told = continued(named, input.message, { door: input.door, who: input.caller.id })
     const end = input.refused === undefined ? undefined : refused(told.todo, input.refused)

@@ -27,7 +27,7 @@ export interface WorkerSettings {
 
 export const WORKER_DEFAULTS: WorkerSettings = { concurrency: 1, leaseMs: 60_000, graceMs: 2_000 }
 /** For handlers that declare that they have no side effects; all others see one Todo after another. */
-export const CONCURRENCY_WITHOUT_EFFECTS = 16
+export const CONCURRENCY_WITHOUT_EFFECTS = 32
 
 /** Trying again would not help. */
 const RESULT_FAULTS: ReadonlySet<string> = new Set(['HANDLER_RESULT_INVALID', 'ARTIFACT_INVALID', 'MESSAGE_INVALID'])

@@ -3,7 +3,7 @@ import { peerIdFromString } from '@libp2p/peer-id'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import type { Host } from '../../src/net/host.ts'
-import { ManualClock } from '../../src/platform/clock.ts'
+import { ManualClock, systemClock } from '../../src/platform/clock.ts'
 import { addressOf, keyOf, makeValue, numberOf, startHost, stopHosts, until } from './host-fixture.ts'
 
 const NODES = 10
@@ -20,6 +20,8 @@ async function network(count: number): Promise<Host[]> {
   const all = [first, ...others]
   await Promise.all(others.map((host) => until(host, () => host.dht.routingTableSize() > 0)))
   await until(first, () => first.dht.routingTableSize() === count - 1)
+  // and by name and address, so that each finds all
+  for (const host of all) while ((await host.dht.closestPeers(keyOf('eid', 0))).length < count) await systemClock.sleep(20)
   return all
 }
 

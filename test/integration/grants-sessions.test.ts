@@ -99,6 +99,10 @@ describe('a grant over a session', () => {
     const context = { signal: new AbortController().signal, progress() {}, event() {}, async emit() {}, afterAnswer() {} }
     expect(await holder['friends.request']({ did: bob.did, note: 'hello' }, context)).toMatchObject({ state: 'pending', told: true })
     await expect(send('m1')).rejects.toMatchObject({ code: 'PERMISSION_DENIED' })
+    expect(await owner.status({}, context)).toMatchObject({
+      friendRequests: 1,
+      bounds: { 'grants.sendBurst': 20, 'grants.sendPerMin': 10 }
+    })
     expect(await owner['friends.list']({}, context)).toMatchObject({
       waiting: 1,
       friends: [{ direction: 'in', did: alice.did, note: 'hello' }]

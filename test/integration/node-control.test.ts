@@ -6,6 +6,7 @@ import type { ControlMethod, ControlParams } from '../../src/api/methods.ts'
 import { openControl } from '../../src/daemon.ts'
 import { RookeryError } from '../../src/errors.ts'
 import { createNode, type RookeryNode } from '../../src/node.ts'
+import { aContract } from '../support/ecc-values.ts'
 import { LOOPBACK, nodeDir } from '../support/node-dir.ts'
 
 const STRANGER = 'did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK'
@@ -65,6 +66,24 @@ describe('the control API of a running node', () => {
       failure: 'no idea'
     })
     expect(await refusal('inbox.approve', { id, verdict: 'given' })).toMatchObject({ code: 'APPROVAL_NOT_NEEDED' })
+  })
+
+  it('[ECC-05] [ECC-06] sends with execution requirements, and says what became of them', async () => {
+    await call('agent.add', { name: 'baker' })
+    const require = { dataClassification: 'internal', maxSideEffect: 'reversible', allowedRegions: ['EU'] }
+    expect(await refusal('send', { to: 'baker', text: 'bake', require })).toMatchObject({ code: 'CONTRACT_MISSING', kind: 'refused' })
+    node.config.edgeCloud.contracts.baker = aContract()
+    const sent = await call('send', { to: 'baker', text: 'bake', messageId: 'e1', waitMs: 0, require })
+    expect(sent).toMatchObject({ outcome: 'task', execution: { status: 'pending' } })
+    const [entry] = await call('inbox.list', { agent: 'baker', state: 'pending' })
+    await call('inbox.complete', { id: entry?.id as string, text: 'three rolls' })
+    const done = await call('send', { to: 'baker', text: 'bake', messageId: 'e1', require })
+    expect(done).toMatchObject({ execution: { status: 'verified', receipt: { messageId: 'e1', site: { region: 'DE-BE' } } } })
+    const wrong = await refusal('send', { to: 'baker', text: 'bake', require: { ...require, dataClassification: 'secret' } })
+    expect(wrong).toMatchObject({ code: 'REQUIREMENTS_INVALID', field: 'requirements.dataClassification', value: 'secret' })
+    const unmet = await refusal('send', { to: 'baker', text: 'bake', require: { ...require, networkMode: 'offline' } })
+    expect(unmet).toMatchObject({ code: 'EXECUTION_REFUSED', field: 'requirements.networkMode', kind: 'refused' })
+    expect(await call('send', { to: 'baker', text: 'bake', messageId: 'e2', via: 'outbox', require })).toMatchObject({ outcome: 'outbox' })
   })
 
   it('puts agents to sleep and shows what waits by name and size alone [OD-50]', async () => {

@@ -491,6 +491,25 @@ describe('an audience that comes back', () => {
     expect(answer.type === 'told' && answer.confirmations).toHaveLength(1)
   })
 
+  it('[G-18] asks its keepers at once: one that does not answer holds up no other', async () => {
+    const k = await engaged()
+    await k.deposit(await k.object('m-1'))
+    const slow = await keeperNode(new Set([k.bob.eidHex]))
+    const other = Promise.withResolvers<void>()
+    const afterTheOther: KeeperHandler = async () => {
+      await other.promise
+      return { type: 'refusal', code: 'not-keeping', nowMs: 0 }
+    }
+    const t = await returned([{ kate: slow.kate, session: (bob) => slow.meet(bob, afterTheOther) }, of(k)], k.bob)
+    const held = k.state.keeper.held.bind(k.state.keeper)
+    k.state.keeper.held = (...args) => {
+      other.resolve()
+      return held(...args)
+    }
+    expect(await t.own.round(k.bob)).toMatchObject({ met: 1, missed: 1, fetched: 1 })
+    expect(t.messages()).toEqual(['m-1'])
+  })
+
   it('[G-18] asks a keeper that it let go of for what waits there, and engages it no longer', async () => {
     const k = await engaged()
     await k.deposit(await k.object('m-1'))

@@ -264,6 +264,19 @@ describe('work under a contract', () => {
     })
   })
 
+  it('[ECC-07] goes on under what was agreed as it began; a question’s answer agrees anew', async () => {
+    await withTodos(aContract(), async ({ create, claim, todos }) => {
+      const { todo } = await create(request(able({ maxLatencyMs: 9_000 })))
+      await claim()
+      const answer = (messageId: string, more: object) => ({ ...request(able(more)), messageId, taskId: todo.id })
+      await create(answer('m-2', { maxLatencyMs: 5_000 }))
+      expect((await todos.get(todo.id))?.execution).toMatchObject({ messageId: 'm-1', requirements: { maxLatencyMs: 9_000 } })
+      await todos.ask(todo.id, 'library:t', { for: 'input', message: { parts: [{ text: 'rye?' }] } })
+      await create(answer('m-3', { maxLatencyMs: 4_000 }))
+      expect((await todos.get(todo.id))?.execution).toMatchObject({ messageId: 'm-3', requirements: { maxLatencyMs: 4_000 } })
+    })
+  })
+
   it('[G-70] is born rejected where its contract does not hold when it is handed over late', async () => {
     await withTodos(aContract(), async ({ contracts, todos, claim, clock }) => {
       const message = request(able({ maxLatencyMs: 2_000 }))

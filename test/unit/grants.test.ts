@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest'
+import { parseConfig } from '../../src/config/load.ts'
+import { reloadConfig } from '../../src/config/reload.ts'
 import { STRANGERS_SLOT } from '../../src/grants/access.ts'
 import { GRANTS_ENDED_MAX, type Grants } from '../../src/grants/grants.ts'
 import { GRANT_VERBS, type GrantVerb, ownerPrincipal } from '../../src/grants/principal.ts'
+import { SendBuckets } from '../../src/grants/send-buckets.ts'
 import { ManualClock } from '../../src/platform/clock.ts'
 import { type Logger, silentLogger } from '../../src/platform/logger.ts'
 import { testAgent } from '../support/a2a-fixture.ts'
@@ -339,6 +342,22 @@ describe('the bucket of a grant', () => {
     expect(take()).toMatchObject({ retryAfterSec: 60 })
     await grants.tune(grant.id, {})
     expect(buckets.limitsOf(grant.id)).toEqual({ burst: 5, perMin: 600 })
+  })
+
+  it('[TD-22] follows the settings of the node as they are read at the start and again by a reload', async () => {
+    const config = parseConfig({ grants: { sendBurst: 1, sendPerMin: 1 } })
+    const clock = new ManualClock()
+    const { grants } = await opened({ clock })
+    const buckets = new SendBuckets({ clock, grants }, () => ({ burst: config.grants.sendBurst, perMin: config.grants.sendPerMin }))
+    const { grant } = await shown(grants)
+    expect([buckets.take(grant.id), buckets.take(grant.id)]).toEqual([0, 60])
+    expect(reloadConfig(config, parseConfig({ grants: { sendBurst: 1, sendPerMin: 600 } }))).toEqual({
+      applied: ['grants.sendPerMin'],
+      restart: []
+    })
+    expect(buckets.take(grant.id)).toBe(1)
+    clock.advance(100)
+    expect(buckets.take(grant.id)).toBe(0)
   })
 
   it('[TD-23] [TD-R1] writes a line of its own for a refusal, and counts refusals and near misses', async () => {

@@ -4,7 +4,7 @@ import { ManualClock } from '../../src/platform/clock.ts'
 import { silentLogger } from '../../src/platform/logger.ts'
 import { seededRandom } from '../../src/platform/random.ts'
 
-function careOf(size: () => number) {
+function careOf(size: () => number, takeIn: () => Promise<void> = async () => {}) {
   const clock = new ManualClock()
   const at: number[] = []
   const keys: Uint8Array[] = []
@@ -14,7 +14,8 @@ function careOf(size: () => number) {
       size,
       enough: 40,
       lookUpSelf: async () => void at.push(clock.monotonicMs()),
-      lookUp: async (key) => void keys.push(key)
+      lookUp: async (key) => void keys.push(key),
+      takeIn
     }
   )
   const pass = async (ms: number) => {
@@ -97,7 +98,8 @@ describe('the care of a routing table', () => {
           tries++
           throw new Error('nobody')
         },
-        lookUp: async () => {}
+        lookUp: async () => {},
+        takeIn: async () => {}
       }
     )
     care.peerArrived()
@@ -112,5 +114,36 @@ describe('the care of a routing table', () => {
     }
     expect(tries).toBeGreaterThanOrEqual(3)
     care.stop()
+  })
+
+  it('takes peers in that are connected and missing about every five seconds while the table is small, whatever fails meanwhile', async () => {
+    let size = 3
+    const tries: number[] = []
+    const { care, pass } = careOf(
+      () => size,
+      async () => {
+        tries.push(size)
+        throw new Error('no sign of life')
+      }
+    )
+    await pass(60_000)
+    expect(tries).toEqual([])
+    care.peerArrived()
+    await pass(60_000)
+    expect(tries.length).toBeGreaterThanOrEqual(7)
+    expect(tries.length).toBeLessThanOrEqual(25)
+    size = 40
+    await pass(10_000)
+    const before = tries.length
+    await pass(60_000)
+    expect(tries).toHaveLength(before)
+    size = 3
+    care.peerArrived()
+    await pass(10_000)
+    expect(tries.length).toBeGreaterThan(before)
+    care.stop()
+    const last = tries.length
+    await pass(60_000)
+    expect(tries).toHaveLength(last)
   })
 })

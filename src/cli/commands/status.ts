@@ -54,6 +54,7 @@ function print(out: Output, status: NodeStatus): void {
   out.line(`disk      ${disk}`)
   const { outbox, keeping } = status
   if (outbox.waiting > 0) out.line(`outbox    ${counted(outbox.waiting, 'message')} not delivered yet: rookery outbox list --open`)
+  if (status.friendRequests > 0) out.line(`friends   ${counted(status.friendRequests, 'request')} for you to answer: rookery friends list`)
   for (const { did, messages, bounds, bytes } of keeping) {
     out.line(`keeping   ${messages}/${bounds.messagesMax} (${bytesText(bytes)}) for ${did}`)
   }
