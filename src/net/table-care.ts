@@ -7,8 +7,9 @@ import { type Random, randomFraction } from '../platform/random.ts'
  * again by chance.
  */
 const PAUSES_MS = [1_000, 4_000, 15_000, 60_000, 300_000] as const
-/** Peers that are connected and missing in a small table are tried again after this, half as long to half as long again by chance. */
-const TAKE_IN_MS = 5_000
+/** Peers that are connected and missing in a small table are tried after the first, then twice as late each time up to the last; by chance as above. */
+const TAKE_IN_FIRST_MS = 5_000
+const TAKE_IN_LAST_MS = 300_000
 /** New peers begin the pauses anew, at most this often. */
 const ANEW_MS = 30_000
 
@@ -34,6 +35,8 @@ export class TableCare {
   readonly #stopping = new AbortController()
   #cancel: () => void = () => {}
   #cancelTakeIn: (() => void) | undefined
+  #takeInMs = TAKE_IN_FIRST_MS
+  #isTakingIn = false
   #next = 0
   #isRunning = false
   #begunAtMs = Number.NEGATIVE_INFINITY
@@ -45,7 +48,8 @@ export class TableCare {
 
   /** A peer arrived. */
   peerArrived(): void {
-    this.#scheduleTakeIn()
+    this.#takeInMs = TAKE_IN_FIRST_MS
+    if (!this.#isTakingIn) this.#scheduleTakeIn()
     const nowMs = this.#c.clock.monotonicMs()
     if (nowMs - this.#begunAtMs < ANEW_MS) return
     if (this.#begunAtMs !== Number.NEGATIVE_INFINITY && this.#init.size() >= this.#init.enough) return
@@ -55,19 +59,25 @@ export class TableCare {
   }
 
   #scheduleTakeIn(): void {
-    if (this.#stopping.signal.aborted || this.#cancelTakeIn !== undefined || this.#init.size() >= this.#init.enough) return
-    this.#cancelTakeIn = this.#c.clock.after(TAKE_IN_MS * (0.5 + randomFraction(this.#c.random)), () => {
-      const { signal } = this.#stopping
-      void this.#init
-        .takeIn(signal)
-        .catch((error: unknown) => {
-          if (!signal.aborted) this.#c.logger.debug({ error: String(error) }, 'connected peers were not taken into the table')
-        })
-        .finally(() => {
-          this.#cancelTakeIn = undefined
-          this.#scheduleTakeIn()
-        })
-    })
+    this.#cancelTakeIn?.()
+    this.#cancelTakeIn = undefined
+    if (this.#stopping.signal.aborted || this.#init.size() >= this.#init.enough) return
+    const pauseMs = this.#takeInMs * (0.5 + randomFraction(this.#c.random))
+    this.#cancelTakeIn = this.#c.clock.after(pauseMs, () => void this.#takeIn())
+  }
+
+  async #takeIn(): Promise<void> {
+    const { signal } = this.#stopping
+    this.#isTakingIn = true
+    this.#takeInMs = Math.min(TAKE_IN_LAST_MS, this.#takeInMs * 2)
+    try {
+      await this.#init.takeIn(signal)
+    } catch (error) {
+      if (!signal.aborted) this.#c.logger.debug({ error: String(error) }, 'connected peers were not taken into the table')
+    } finally {
+      this.#isTakingIn = false
+      this.#scheduleTakeIn()
+    }
   }
 
   #schedule(): void {
