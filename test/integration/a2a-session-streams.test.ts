@@ -9,7 +9,7 @@ import { systemClock } from '../../src/platform/clock.ts'
 import type { DurableSession } from '../../src/sessions/durable-session.ts'
 import { fetchAs, rpc, sdkClient, textMessage } from '../support/a2a-fixture.ts'
 import { LOOPBACK, nodeDir } from '../support/node-dir.ts'
-import { openSse, type SseConnection } from '../support/sse-client.ts'
+import { openSse, type SseConnection, type SseFrame } from '../support/sse-client.ts'
 
 const HOLDER = 'agent-http:test'
 const LEASE = { leaseMs: 600_000 }
@@ -148,7 +148,7 @@ describe('a stream of a remote agent behind the caller’s own edge', () => {
       const { there, url, token } = await pair({ streams: { perCallerMax: 1 } })
       const open = (body: ReturnType<typeof rpc>) => openSse(url, { body, token })
       const first = await open(rpc('SendStreamingMessage', { message: textMessage('m-1') }))
-      const { id } = (await first.next())?.data.result.task
+      const { id } = taskOf(await first.next())
       const subscribe = rpc('SubscribeToTask', { id })
       expect((await open(subscribe)).status).toBe(429)
       first.cut()
@@ -167,7 +167,7 @@ describe('a stream of a remote agent behind the caller’s own edge', () => {
       const { there, bob, alice, url, token } = await pair({ grants: { peers: 'required' } })
       const { grant } = await there.grants.create({ agent: homeOf(bob), name: 'alice', peer: alice.eidHex })
       const connection = await openSse(url, { body: rpc('SendStreamingMessage', { message: textMessage('m-1') }), token })
-      const { id } = (await connection.next())?.data.result.task
+      const { id } = taskOf(await connection.next())
       await there.grants.revoke(grant.id)
       const last = await connection.next()
       expect([last?.event, last?.data.error.message, last?.data.error.data[0].metadata]).toEqual([
@@ -182,4 +182,5 @@ describe('a stream of a remote agent behind the caller’s own edge', () => {
   )
 })
 
+const taskOf = (frame: SseFrame | undefined) => frame?.data.result.task as { id: string }
 const soon = () => systemClock.sleep(20)
