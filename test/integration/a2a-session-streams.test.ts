@@ -20,20 +20,23 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close()
 })
 
-async function node(config: ConfigInput, bootstrap: RookeryNode[] = []): Promise<RookeryNode> {
-  const dir = nodeDir()
+async function node(config: ConfigInput, bootstrap: RookeryNode[] = [], dir = ownDir()): Promise<RookeryNode> {
   const peers = bootstrap.flatMap((one) => one.host.addresses().map((address) => `${address}/p2p/${one.peer}`))
-  const started = await createNode({ ...LOOPBACK, ...config, bootstrap: peers, dataDir: dir.path })
-  closing.push(async () => {
-    await started.stop()
-    dir.remove()
-  })
+  const started = await createNode({ ...LOOPBACK, ...config, bootstrap: peers, dataDir: dir })
+  closing.push(() => started.stop())
   return started
+}
+
+function ownDir(): string {
+  const dir = nodeDir()
+  closing.push(() => dir.remove())
+  return dir.path
 }
 
 /** Bob's node, whose work waits for a hand, and Alice's with the edge that her client calls. */
 async function pair(config: ConfigInput = {}) {
-  const there = await node(config)
+  const dir = ownDir()
+  const there = await node(config, [], dir)
   const here = await node({}, [there])
   const bob = await there.addAgent({ name: 'bob', handler: 'manual' })
   const alice = await here.addAgent({ name: 'alice' })
@@ -41,7 +44,11 @@ async function pair(config: ConfigInput = {}) {
   const token = readFileSync(here.agents.tokenFile(alice) as string, 'utf8').trim()
   const stream = async (messageId: string) =>
     await begun((await sdkClient({ url }, bob.did, fetchAs({ token }))).sendMessageStream(request(messageId)))
-  return { there, bob, alice, stream, url: `${url}/agents/${bob.did}`, token }
+  const restart = async () => {
+    await there.stop()
+    return await node(config, [here], dir)
+  }
+  return { there, restart, bob, alice, stream, url: `${url}/agents/${bob.did}`, token }
 }
 
 const chunk = (there: RookeryNode, id: string, text: string, append = true) =>
@@ -138,6 +145,23 @@ describe('a stream of a remote agent behind the caller’s own edge', () => {
       await chunk(there, id, 'after')
       await there.todos.complete(id, HOLDER, [])
       expect(await rest()).toEqual(['after', 'statusUpdate'])
+    },
+    TEST_MS
+  )
+
+  it(
+    '[TD-24] [G-60] goes on when the agent’s node was restarted in the middle',
+    async () => {
+      const { there, restart, stream } = await pair()
+      const { id, next, rest } = await stream('m-1')
+      await there.todos.claimOne(id, HOLDER, LEASE)
+      await chunk(there, id, 'before', false)
+      expect([await next(), await next()]).toEqual(['statusUpdate', 'before'])
+      const again = await restart()
+      await chunk(again, id, 'after')
+      expect(await next()).toBe('after')
+      await again.todos.complete(id, HOLDER, [])
+      expect(await rest()).toEqual(['statusUpdate'])
     },
     TEST_MS
   )
