@@ -7,6 +7,7 @@ import { openControl } from '../../src/daemon.ts'
 import { createNode, type RookeryNode } from '../../src/node.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import type { JsonObject } from '../../src/tasks/todo.ts'
+import { found } from '../support/found.ts'
 import { LOOPBACK, nodeDir } from '../support/node-dir.ts'
 import { rookery } from './cli-fixture.ts'
 
@@ -30,7 +31,9 @@ beforeAll(async () => {
   }
   await own.addAgent({ name: 'alice' })
   await own.addAgent({ name: 'bob', handler: 'manual' })
-  at['of another node'] = (await carls.addAgent({ name: 'carl', handler: 'manual' })).did
+  const carl = await carls.addAgent({ name: 'carl', handler: 'manual' })
+  await found(own, carl)
+  at['of another node'] = carl.did
 }, TEST_MS)
 afterAll(async () => {
   for (const node of nodes.reverse()) await node.stop()

@@ -8,6 +8,7 @@ import { createNode, type RookeryNode } from '../../src/node.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import type { DurableSession } from '../../src/sessions/durable-session.ts'
 import { fetchAs, rpc, sdkClient, textMessage } from '../support/a2a-fixture.ts'
+import { found } from '../support/found.ts'
 import { LOOPBACK, nodeDir } from '../support/node-dir.ts'
 import { openSse, type SseConnection, type SseFrame } from '../support/sse-client.ts'
 
@@ -40,6 +41,7 @@ async function pair(config: ConfigInput = {}) {
   const here = await node({}, [there])
   const bob = await there.addAgent({ name: 'bob', handler: 'manual' })
   const alice = await here.addAgent({ name: 'alice' })
+  await found(here, bob)
   const url = here.httpUrl as string
   const token = readFileSync(here.agents.tokenFile(alice) as string, 'utf8').trim()
   const stream = async (messageId: string) =>
