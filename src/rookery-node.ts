@@ -3,16 +3,19 @@ import type { ExecutionRequirements } from '../protocol/ecc/objects.ts'
 import { type Eid, type EidHex, eidToDid } from '../protocol/identity/eid.ts'
 import { A2aError, rookeryErrorOf } from './a2a/a2a-error.ts'
 import { agentCard, rpcUrlOf } from './a2a/agent-card.ts'
+import { type AskComponents, type Asking, askAgent, askForStream } from './a2a/ask-agent.ts'
 import type { Caller } from './a2a/caller.ts'
 import type { A2aEdge, Activated, RemoteAgents } from './a2a/edge.ts'
 import { extendedCard } from './a2a/extended-card.ts'
 import { createKeepAsleep } from './a2a/keep-asleep.ts'
 import { LocalA2a } from './a2a/local-a2a.ts'
+import type { A2aMethod, StreamMethod } from './a2a/params.ts'
 import { createRemoteAgents } from './a2a/remote.ts'
 import { sealForWish } from './a2a/sealed-wish.ts'
 import { sendByMailbox } from './a2a/send-by-mailbox.ts'
-import { type SendOutcome, sendMessage } from './a2a/send-message.ts'
+import { checkSize, type SendOutcome, sendMessage } from './a2a/send-message.ts'
 import { SignedCards } from './a2a/signed-cards.ts'
+import type { TaskStream } from './a2a/task-stream.ts'
 import { TaskStreams } from './a2a/task-streams.ts'
 import { withVerifiedCards } from './a2a/verified-cards.ts'
 import { AgentPublishing } from './agent-publishing.ts'
@@ -454,8 +457,8 @@ export class RookeryNode {
     input: { from: HostedAgent; to: Eid; message: JsonObject },
     { ttlMs, ...options }: SendOptions & { activated?: Activated }
   ): Promise<SendOutcome> {
-    const { agents, clock, queue, outgoing } = this.#parts
-    const keep = createKeepAsleep({ outgoing, queue })
+    const { clock } = this.#parts
+    const { keep } = this.#asking()
     const signal = options.signal === undefined ? this.signal : AbortSignal.any([options.signal, this.signal])
     const to = this.newestEid(input.to)
     if (ttlMs !== undefined) {
@@ -466,14 +469,7 @@ export class RookeryNode {
     }
     if (options.via === 'mailbox') return await sendByMailbox({ ...this.#parts, keep }, { ...input, to }, { signal })
     return await sendMessage(
-      {
-        agents,
-        local: this.#local,
-        keep,
-        remote: this.#remote,
-        clock,
-        messageBytesMax: this.config.http.bodyBytesMax
-      },
+      { ...this.#asking(), clock, messageBytesMax: this.config.http.bodyBytesMax },
       { ...input, to },
       {
         waitMs: options.waitMs ?? SEND_WAIT_DEFAULT_MS,
@@ -481,6 +477,37 @@ export class RookeryNode {
         ...(options.activated === undefined ? {} : { activated: options.activated })
       }
     )
+  }
+
+  #asking(): AskComponents {
+    const { agents, outgoing, queue } = this.#parts
+    return { agents, local: this.#local, keep: createKeepAsleep({ outgoing, queue }), remote: this.#remote }
+  }
+
+  /**
+   * Any operation of A2A without a stream, in the name of one of our agents, on another of ours or one behind a session.
+   * @returns the result in ProtoJSON
+   * @throws RookeryError with A2A's reasons as codes; or the signal's reason
+   */
+  async ask(asking: Asking<Exclude<A2aMethod, StreamMethod>>, { signal = this.signal }: { signal?: AbortSignal } = {}): Promise<Json> {
+    const whole = AbortSignal.any([signal, this.signal])
+    const to = this.newestEid(asking.to)
+    return await askAgent(this.#asking(), { ...asking, to }, { signal: whole }).catch(rethrown)
+  }
+
+  /**
+   * As {@link ask}, for SendStreamingMessage and SubscribeToTask. The stream outlives sessions, and ends with the signal.
+   * @throws as {@link ask}, so does the stream in A2A's own errors; DeliveryRefused where an agent sleeps; RookeryError `MESSAGE_TOO_LARGE`
+   */
+  async askForStream(
+    asking: Asking<StreamMethod>,
+    { signal = this.signal, lastEventId }: { signal?: AbortSignal; lastEventId?: string | undefined } = {}
+  ): Promise<TaskStream> {
+    const { message } = asking.params
+    if (message !== undefined) checkSize({ messageBytesMax: this.config.http.bodyBytesMax }, message as JsonObject)
+    const whole = AbortSignal.any([signal, this.signal])
+    const to = this.newestEid(asking.to)
+    return await askForStream(this.#asking(), { ...asking, to }, { signal: whole, lastEventId }).catch(rethrown)
   }
 
   /**
@@ -700,6 +727,10 @@ export class RookeryNode {
     }
     again()
   }
+}
+
+function rethrown(error: unknown): never {
+  throw error instanceof A2aError ? rookeryErrorOf(error) : error
 }
 
 function handlerFault(cause: unknown): RookeryError {

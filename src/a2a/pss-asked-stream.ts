@@ -25,6 +25,11 @@ export class AskedStream {
     })
   }
 
+  /** Whether the peer has let it in: a refusal from then on is its end. */
+  get isOpen(): boolean {
+    return this.#isOpen
+  }
+
   /** The last event that came, for who asks again. */
   get lastEventId(): string | undefined {
     return this.#lastEventId

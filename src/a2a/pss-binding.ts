@@ -197,7 +197,7 @@ export class A2aChannel {
         if (active.length > 0) options.activated?.(active)
         asked.take(text)
       },
-      refuse: (error) => asked.refuse(error)
+      refuse: (error) => asked.refuse(asked.isOpen && error instanceof RemoteRefusal ? error.toA2aError() : error)
     })
     signal.addEventListener('abort', aborted, { once: true })
     const cancel = this.#clock.after(timeoutMs, () => asked.fail(unknownOutcome(`no event within ${timeoutMs} ms`)))

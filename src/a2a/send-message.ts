@@ -1,18 +1,14 @@
 import { type Eid, eidHex } from '../../protocol/identity/eid.ts'
 import type { ExecutionStanding } from '../ecc/required-execution.ts'
 import { RookeryError } from '../errors.ts'
-import { ownerPrincipal } from '../grants/principal.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError, rookeryErrorOf } from './a2a-error.ts'
-import type { RemoteAgents } from './edge.ts'
+import { type AskComponents, askAgent } from './ask-agent.ts'
 import { isObject } from './json-rpc.ts'
-import { extensionsOf, type KeepAsleep } from './keep-asleep.ts'
-import { DeliveryRefused, type LocalA2a } from './local-a2a.ts'
-import { callLocalAgent } from './local-call.ts'
-import { checkParams } from './params.ts'
-import { A2A_VERSION } from './service-parameters.ts'
+import { extensionsOf } from './keep-asleep.ts'
+import { DeliveryRefused } from './local-a2a.ts'
 
 /** What became of a message. */
 export interface SendOutcome {
@@ -30,11 +26,7 @@ export interface SendOutcome {
   asleep?: { status: 503 | 507 | 429; queued: boolean; retryAfterSec?: number; kind?: 'messages' | 'bytes' | 'peer'; message?: string }
 }
 
-export interface SendComponents {
-  agents: { byEid(eid: Eid): LocalAgent | undefined }
-  local: LocalA2a
-  keep: KeepAsleep
-  remote: RemoteAgents
+export interface SendComponents extends AskComponents {
   clock: Clock
   /** as for HTTP: the longest message, in bytes of its JSON */
   messageBytesMax: number
@@ -52,41 +44,13 @@ export async function sendMessage(
   input: { from: LocalAgent; to: Eid; message: JsonObject },
   options: { waitMs: number; signal?: AbortSignal; activated?: (extensions: readonly string[]) => void }
 ): Promise<SendOutcome> {
-  const bytes = new TextEncoder().encode(JSON.stringify(input.message)).length
-  if (bytes > components.messageBytesMax) {
-    throw new RookeryError('MESSAGE_TOO_LARGE', `the message has ${bytes} bytes as JSON; at most ${components.messageBytesMax} are taken`, {
-      kind: 'refused',
-      field: 'message',
-      value: bytes,
-      remedy: 'send smaller files, or raise http.bodyBytesMax for agents of this node'
-    })
-  }
+  checkSize(components, input.message)
   const whole = options.signal ?? new AbortController().signal
   const extensions = extensionsOf(input.message)
   const call = async (wait: 'settled' | 'now', signal: AbortSignal): Promise<Json> => {
     const params: JsonObject = { message: input.message, ...(wait === 'now' ? { configuration: { returnImmediately: true } } : {}) }
-    checkParams('SendMessage', params)
-    const agent = components.agents.byEid(input.to)
-    return agent === undefined
-      ? await components.remote.call(
-          input.from,
-          input.to,
-          { method: 'SendMessage', params, parameters: { version: A2A_VERSION, extensions } },
-          { signal, activated: options.activated }
-        )
-      : await callLocalAgent(
-          components,
-          {
-            principal: ownerPrincipal(input.from),
-            to: agent,
-            method: 'SendMessage',
-            params,
-            extensions,
-            door: 'library',
-            activated: options.activated
-          },
-          signal
-        )
+    const { from, to } = input
+    return await askAgent(components, { from, to, method: 'SendMessage', params, extensions }, { signal, activated: options.activated })
   }
   try {
     if (options.waitMs === 0) return outcomeOf(await call('now', whole))
@@ -104,6 +68,19 @@ export async function sendMessage(
     whole.throwIfAborted()
     if (error instanceof DeliveryRefused) return outcomeOfRefusal(error, input)
     throw error instanceof A2aError ? rookeryErrorOf(error) : error
+  }
+}
+
+/** @throws RookeryError `MESSAGE_TOO_LARGE` */
+export function checkSize({ messageBytesMax }: Pick<SendComponents, 'messageBytesMax'>, message: JsonObject): void {
+  const bytes = new TextEncoder().encode(JSON.stringify(message)).length
+  if (bytes > messageBytesMax) {
+    throw new RookeryError('MESSAGE_TOO_LARGE', `the message has ${bytes} bytes as JSON; at most ${messageBytesMax} are taken`, {
+      kind: 'refused',
+      field: 'message',
+      value: bytes,
+      remedy: 'send smaller files, or raise http.bodyBytesMax for agents of this node'
+    })
   }
 }
 

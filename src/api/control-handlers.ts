@@ -1,7 +1,10 @@
 import { toHex } from '../../protocol/bytes.ts'
 import type { ExecutionRequirements } from '../../protocol/ecc/objects.ts'
 import { eidFromDid, eidToDid, eid as toEid } from '../../protocol/identity/eid.ts'
+import { isObject } from '../a2a/json-rpc.ts'
+import { DeliveryRefused } from '../a2a/local-a2a.ts'
 import { taskJson } from '../a2a/projection.ts'
+import { outcomeOfRefusal } from '../a2a/send-message.ts'
 import { needsOf } from '../config/contract.ts'
 import type { Reloaded } from '../config/reload.ts'
 import { diagnoseNetwork } from '../doctor/diagnose-network.ts'
@@ -24,6 +27,7 @@ import { pointHandlers } from './point-handlers.ts'
 import { pushHandlers } from './push-handlers.ts'
 import { spaceHandlers } from './space-handlers.ts'
 import { stateHandlers } from './state-handlers.ts'
+import { taskHandlers, tellEvents } from './task-handlers.ts'
 import { todoHandlers } from './todo-handlers.ts'
 
 /** Reads the settings of a running node anew. @throws RookeryError as `loadConfig`; nothing is changed then */
@@ -49,6 +53,7 @@ export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } =
     ...groupHandlers(node),
     ...outboxHandlers(node),
     ...todoHandlers(node),
+    ...taskHandlers(node),
     ...grantHandlers(node),
     ...friendHandlers(node),
     ...pushHandlers(node),
@@ -164,6 +169,7 @@ async function send(node: RookeryNode, params: ControlParams<'send'>, context: C
   const message: JsonObject = { messageId, role: 'ROLE_USER', parts }
   const elapsedMs = () => Math.round(node.clock.monotonicMs() - startedMs)
   const requirements = wanted === undefined ? undefined : ({ version: '1.0', ...wanted } as unknown as ExecutionRequirements)
+  if (params.stream === true) return { messageId, ...(await streamed(node, params, message, context)), elapsedMs: elapsedMs() }
   if (via === 'outbox') {
     const eid = node.agents.eidOf(to)
     const bound = requirements === undefined ? undefined : await node.bindExecution({ from, to: eid, message }, requirements, context)
@@ -182,6 +188,38 @@ async function send(node: RookeryNode, params: ControlParams<'send'>, context: C
     }
   )
   return { messageId, ...outcome, elapsedMs: elapsedMs() }
+}
+
+/** A send whose task is told event by event. One that sleeps is told as by a plain send. */
+async function streamed(node: RookeryNode, params: ControlParams<'send'>, message: JsonObject, context: ControlContext) {
+  const others = (['via', 'waitMs', 'require', 'ttlMs'] as const).filter((name) => params[name] !== undefined)
+  if (others[0] !== undefined) {
+    throw new RookeryError('STREAM_WITH_OTHER', `a stream goes with none of via, waitMs, require and ttlMs`, {
+      kind: 'usage',
+      field: others[0],
+      value: params[others[0]],
+      remedy: 'leave it out, or send without a stream'
+    })
+  }
+  const from = node.agents.get(params.agent)
+  const to = node.agents.eidOf(params.to)
+  let id: string | undefined
+  let answer: JsonObject | undefined
+  try {
+    const { signal } = context
+    const stream = await node.askForStream({ from, to, method: 'SendStreamingMessage', params: { message } }, { signal })
+    await tellEvents(stream, context, ({ response }) => {
+      if (isObject(response.task)) id = response.task.id as string
+      if (isObject(response.message)) answer = response.message
+    })
+    if (answer !== undefined) return { outcome: 'message' as const, message: answer }
+    if (id === undefined) return { outcome: 'task' as const }
+    const task = await node.ask({ from, to, method: 'GetTask', params: { id, historyLength: 0 } }, { signal })
+    return { outcome: 'task' as const, task: task as JsonObject }
+  } catch (error) {
+    if (error instanceof DeliveryRefused) return outcomeOfRefusal(error, { to, message })
+    throw error
+  }
 }
 
 async function inboxList(node: RookeryNode, { agent, state, limit = 50 }: ControlParams<'inbox.list'>): Promise<InboxEntry[]> {

@@ -41,6 +41,7 @@ import { GROUP_PARAMS, type GroupResults } from './group-methods.ts'
 import { OUTBOX_PARAMS, type OutboxResults, type OutboxView } from './outbox-methods.ts'
 import { PUSH_PARAMS, type PushResults } from './push-methods.ts'
 import { STATE_PARAMS, type StateResults } from './state-methods.ts'
+import { TASK_PARAMS, type TaskResults } from './task-methods.ts'
 import { TODO_PARAMS, type TodoResults } from './todo-methods.ts'
 
 /** Bounds of the control API; a request above one is refused with the bound's name. */
@@ -261,6 +262,8 @@ export const CONTROL_PARAMS = {
     waitMs: z.int().min(0).max(CONTROL_BOUNDS.waitMsMax).optional(),
     /** `mailbox`: straight into the asleep queue of an agent that sleeps, as a governed object, without asking it to handle the message */
     via: z.enum(['live', 'mailbox', 'outbox']).optional(),
+    /** tells every event of the task as it comes (`TaskEventView`), and answers after its last; not with `via`, `waitMs`, `require` and `ttlMs` */
+    stream: z.literal(true).optional(),
     /** execution requirements (docs/edge-cloud-contract.md); without `version`, which is 1.0 */
     require: z.record(z.string(), z.json()).optional(),
     /** wherever it waits, it ends after so long; with `outbox` it is no longer tried either; default: the longest */
@@ -307,6 +310,7 @@ export const CONTROL_PARAMS = {
   ...GROUP_PARAMS,
   ...OUTBOX_PARAMS,
   ...TODO_PARAMS,
+  ...TASK_PARAMS,
   ...GRANT_PARAMS,
   ...PUSH_PARAMS,
   ...FRIEND_PARAMS,
@@ -434,7 +438,15 @@ export interface QueueEntry {
   expiresAtMs: number
 }
 
-export interface ControlResults extends StateResults, GroupResults, OutboxResults, TodoResults, GrantResults, PushResults, FriendResults {
+export interface ControlResults
+  extends StateResults,
+    GroupResults,
+    OutboxResults,
+    TodoResults,
+    TaskResults,
+    GrantResults,
+    PushResults,
+    FriendResults {
   status: NodeStatus
   'doctor.network': NetworkReport
   backup: BackupReport

@@ -31,6 +31,7 @@ import { registerStanding } from './commands/standing.ts'
 import { registerStart } from './commands/start.ts'
 import { registerState } from './commands/state.ts'
 import { registerStatus } from './commands/status.ts'
+import { registerTask } from './commands/task.ts'
 import { type CliContext, Invocation, type RunCommand } from './context.ts'
 import { Output } from './output.ts'
 
@@ -125,6 +126,7 @@ Example:
     registerState,
     registerGroup,
     registerSend,
+    registerTask,
     registerOutbox,
     registerInbox,
     registerMcp,

@@ -272,7 +272,7 @@ export function fetchAs(agent: { token: string } | undefined): typeof fetch & { 
 }
 
 /** The official client, from the card that the edge serves for `did`. */
-export async function sdkClient(edge: A2aEdge, did: string, fetchImpl: typeof fetch): Promise<Client> {
+export async function sdkClient(edge: Pick<A2aEdge, 'url'>, did: string, fetchImpl: typeof fetch): Promise<Client> {
   const card = AgentCard.fromJSON(await (await fetch(`${edge.url}/agents/${did}/.well-known/agent-card.json`)).json())
   const factory = new ClientFactory({ transports: [new JsonRpcTransportFactory({ fetchImpl })] })
   return await factory.createFromAgentCard(card)

@@ -1,10 +1,12 @@
 import { readFile, stat } from 'node:fs/promises'
 import { basename, extname } from 'node:path'
-import { CONTROL_BOUNDS, type SendResult } from '../../api/methods.ts'
+import { CONTROL_BOUNDS, type ControlParams, type SendResult } from '../../api/methods.ts'
 import { EXIT_CODES, RookeryError } from '../../errors.ts'
 import type { RegisterCommand } from '../context.ts'
 import { age, type Output } from '../output.ts'
+import { partsText } from '../task-text.ts'
 import { durationMs, requirements } from '../values.ts'
+import { tellTaskEvent } from './task.ts'
 
 /** Enough of the IANA registry for what people attach; anything else is bytes. */
 const MEDIA_TYPES: Readonly<Record<string, string>> = {
@@ -27,6 +29,7 @@ interface SendOptions {
   wait?: number
   outbox?: boolean
   ttl?: number
+  stream?: boolean
   require?: Record<string, string | number | string[]>
 }
 
@@ -41,6 +44,7 @@ export const registerSend: RegisterCommand = (program, run) => {
     .option('--wait <duration>', 'how long to wait for the task to end; 0s returns once it is accepted', durationMs)
     .option('--outbox', 'hand it over: kept on this disk and tried until it is delivered or ends; see `rookery outbox`')
     .option('--ttl <duration>', 'how long it may wait, on this disk or another, before it ends; default: the longest', durationMs)
+    .option('--stream', 'tell every event of the task as it comes, until it ends; Ctrl-C leaves and cancels nothing')
     .option(
       '--require <needs>',
       'execution requirements, name=value,… or JSON: the result counts only with a receipt that meets them',
@@ -51,6 +55,7 @@ export const registerSend: RegisterCommand = (program, run) => {
       `
 Example:
   rookery send did:key:z6Mk… --text "what does power cost tonight?" --wait 30s
+  rookery send did:key:z6Mk… --text "write the report" --stream
   rookery send did:key:z6Mk… --text "book it" --require dataClassification=internal,allowedRegions=EU,maxSideEffect=reversible`
     )
     .action((to: string, options: SendOptions, command) =>
@@ -63,7 +68,9 @@ Example:
           })
         }
         const files = await Promise.all((options.file ?? []).map(readPart))
-        const result = await invocation.call('send', {
+        const { out } = invocation
+        const streams = options.stream === true
+        const params: ControlParams<'send'> = {
           to,
           ...(options.agent !== undefined ? { agent: options.agent } : {}),
           ...(options.text !== undefined ? { text: options.text } : {}),
@@ -72,9 +79,12 @@ Example:
           ...(options.wait !== undefined ? { waitMs: options.wait } : {}),
           ...(options.outbox === true ? { via: 'outbox' as const } : {}),
           ...(options.ttl !== undefined ? { ttlMs: options.ttl } : {}),
-          ...(options.require !== undefined ? { require: options.require } : {})
-        })
-        invocation.out.result(result, () => print(invocation.out, result))
+          ...(options.require !== undefined ? { require: options.require } : {}),
+          ...(streams ? { stream: true as const } : {})
+        }
+        const result = await invocation.call('send', params, streams ? { onEvent: (event) => tellTaskEvent(out, event) } : {})
+        if (streams) out.jsonLine(result)
+        if (!out.json || !streams) out.result(result, () => print(out, result, streams))
         return exitCodeOf(result)
       })
     )
@@ -116,7 +126,8 @@ function exitCodeOf(result: SendResult): number {
   return result.outcome === 'queue-full' ? EXIT_CODES.refused : EXIT_CODES.ok
 }
 
-function print(out: Output, result: SendResult): void {
+/** @param told - whether a stream has shown what the task brought */
+function print(out: Output, result: SendResult, told: boolean): void {
   const { asleep } = result
   const back = asleep?.retryAfterSec === undefined ? '' : `, back in ${age(asleep.retryAfterSec * 1_000)}`
   switch (result.outcome) {
@@ -133,15 +144,16 @@ function print(out: Output, result: SendResult): void {
       out.line(`on disk here and on its way: ${result.outbox?.id ?? ''}  ${result.outbox?.state ?? ''}`)
       break
     case 'message':
-      out.line(textOf(result.message))
+      out.line(partsText(result.message))
       break
     case 'task': {
       const task = result.task as
         | { id?: string; status?: { state?: string; message?: unknown }; artifacts?: { parts?: unknown }[] }
         | undefined
       out.line(`task ${task?.id ?? '?'}  ${(task?.status?.state ?? '').replace('TASK_STATE_', '').toLowerCase()}`)
-      for (const artifact of task?.artifacts ?? []) out.line(textOf(artifact))
-      if (task?.status?.message !== undefined) out.line(textOf(task.status.message))
+      if (told) break
+      for (const artifact of task?.artifacts ?? []) out.line(partsText(artifact))
+      if (task?.status?.message !== undefined) out.line(partsText(task.status.message))
     }
   }
   if (result.execution !== undefined) out.line(standing(result.execution))
@@ -161,11 +173,4 @@ function standing(execution: NonNullable<SendResult['execution']>): string {
     case 'failed':
       return 'requirements not met: the task ended without a result that counts'
   }
-}
-
-function textOf(holder: unknown): string {
-  const { parts } = (holder ?? {}) as { parts?: { text?: string; data?: unknown; filename?: string; raw?: string; url?: string }[] }
-  return (parts ?? [])
-    .map((part) => part.text ?? (part.data !== undefined ? JSON.stringify(part.data) : `[${part.filename ?? part.url ?? 'file'}]`))
-    .join('\n')
 }
