@@ -6,18 +6,22 @@ import { RookeryError } from '../errors.ts'
 import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { NodeParts } from '../node-parts.ts'
 import type { RookeryNode } from '../rookery-node.ts'
+import { checkMessage } from '../tasks/message.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import type { CreateFor, McpActions } from './mcp-tools.ts'
 import { workView } from './work-views.ts'
 
 /** What MCP sessions do through the node: the same calls that A2A, the control API and the library make. */
 export function nodeMcpActions(parts: NodeParts, local: LocalA2a, node: Pick<RookeryNode, 'send' | 'spaces'>): McpActions {
-  const { agents, todos, outgoing, queue, random } = parts
+  const { access, agents, todos, outgoing, queue, random } = parts
   const keep = createKeepAsleep({ outgoing, queue })
   return {
     async createFor(principal, request) {
       const to = localAgent(parts, request.agent)
       const message = messageOf(request, () => Buffer.from(random.bytes(16)).toString('hex'))
+      checkMessage(message)
+      const { queue: named, priority } = request
+      access.authorize(principal, { agent: homeOf(to), verb: 'send', queue: named })
       const params: JsonObject = { message }
       let admitted: Awaited<ReturnType<LocalA2a['admit']>>
       try {
@@ -28,7 +32,8 @@ export function nodeMcpActions(parts: NodeParts, local: LocalA2a, node: Pick<Roo
         if (!(error instanceof DeliveryRefused)) throw error
         return { created: false, ...outcomeOfRefusal(error, { to: to.eid, message }) } as unknown as JsonObject
       }
-      const { queue: name, priority } = request
+      // As with SendMessage: where none is named, the first that the grant is bound to (TD-04).
+      const name = named ?? principal.grant?.queues?.[0]
       const { todo, created } = await todos.create({
         agent: homeOf(to),
         caller: principal,
@@ -39,6 +44,12 @@ export function nodeMcpActions(parts: NodeParts, local: LocalA2a, node: Pick<Roo
       })
       if (!created) admitted.repeated()
       return { created, todo: workView(todo) }
+    },
+    async listGiven(principal, filter) {
+      const { id, grant } = principal
+      if (grant === undefined) return await todos.list({ ...filter, caller: id })
+      access.authorize(principal, { agent: grant.agent, verb: 'read' })
+      return await todos.list({ ...filter, agent: grant.agent, caller: id })
     },
     async send(from, { to, text, waitMs, messageId = crypto.randomUUID() }, signal) {
       const message: JsonObject = { messageId, role: 'ROLE_USER', parts: [{ text: text ?? '' }] }
