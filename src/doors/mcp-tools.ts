@@ -21,7 +21,15 @@ export interface McpActions {
   listGiven(principal: VerifiedPrincipal, filter: GivenFilter): Promise<TodoPage>
   send(
     from: LocalAgent,
-    request: { to: string; text?: string | undefined; waitMs?: number | undefined; messageId?: string | undefined },
+    request: {
+      to: string
+      text?: string | undefined
+      waitMs?: number | undefined
+      messageId?: string | undefined
+      /** execution requirements (docs/edge-cloud-contract.md), and the hints of the tool that they are sent for */
+      require?: JsonObject | undefined
+      annotations?: Hints | undefined
+    },
     signal: AbortSignal
   ): Promise<JsonObject>
   discover(
@@ -30,6 +38,9 @@ export interface McpActions {
     signal: AbortSignal
   ): Promise<JsonObject>
 }
+
+/** MCP's hints of a tool; what is absent has MCP's default. */
+export type Hints = { readOnlyHint?: boolean | undefined; destructiveHint?: boolean | undefined; idempotentHint?: boolean | undefined }
 
 export type GivenFilter = { state?: TodoState; limit?: number; cursor?: string }
 
@@ -199,11 +210,26 @@ function registerWorking(server: McpServer, work: AgentWork, actions: McpActions
         to: z.string().min(1).max(80).describe('did:key, or the name of an agent of this node'),
         text: z.string().min(1),
         wait_ms: z.int().min(0).max(600_000).optional(),
-        message_id: z.string().min(1).max(128).optional().describe('the same id never runs twice')
+        message_id: z.string().min(1).max(128).optional().describe('the same id never runs twice'),
+        require: object.optional().describe('execution requirements that the result has to meet'),
+        tool_annotations: z
+          .strictObject({
+            readOnlyHint: z.boolean().optional(),
+            destructiveHint: z.boolean().optional(),
+            idempotentHint: z.boolean().optional()
+          })
+          .optional()
+          .describe('hints of the tool that this is sent for; with require: they lower the side effects that it permits, never raise them')
       },
       annotations: { title: 'Send a message', ...beyond('consequential') }
     },
-    tool(({ to, text, wait_ms, message_id }, signal) => actions.send(agent, { to, text, waitMs: wait_ms, messageId: message_id }, signal))
+    tool(({ to, text, wait_ms, message_id, require, tool_annotations }, signal) =>
+      actions.send(
+        agent,
+        { to, text, waitMs: wait_ms, messageId: message_id, require: require as JsonObject | undefined, annotations: tool_annotations },
+        signal
+      )
+    )
   )
 }
 
