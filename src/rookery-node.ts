@@ -130,6 +130,8 @@ export class RookeryNode {
   readonly #local: LocalA2a
   readonly #remote: RemoteAgents
   readonly #drain: Drain
+  /** Agents that slept when they were last looked at, and were not drained since; one entry a hosted agent at most. */
+  readonly #undrained = new Set<EidHex>()
   /** what our agents undertook to deliver, and what other nodes keep for them (protocol/README.md §7) */
   readonly mail: NodeMail
   readonly #runners: AgentRunners
@@ -203,6 +205,7 @@ export class RookeryNode {
       access: parts.access,
       clock,
       reachability: (agent) => this.reachability(agent),
+      queuedFirst: (agent) => this.#queuedFirst(agent),
       card: (agent) => this.card(agent),
       extendedCard: (agent, caller) => this.#signed.of(agent, this.#extendedCard(agent, caller)).card,
       contracts: parts.contracts,
@@ -303,7 +306,9 @@ export class RookeryNode {
   /** What the agent's mode says now; attached is who has a handler at work here, or a process that holds a lease (G-16). */
   reachability(agent: LocalAgent): Reachability {
     const attached = this.#runners.has(agent) || this.attachments.has(agent)
-    return reachabilityAt(agent.reachability, { nowMs: this.clock.nowMs(), attached })
+    const reachability = reachabilityAt(agent.reachability, { nowMs: this.clock.nowMs(), attached })
+    if (reachability.state === 'asleep') this.#undrained.add(homeOf(agent))
+    return reachability
   }
 
   /** As its handler declares, else as the program that asks for its work; by hand, the owner's own act is the consent. */
@@ -652,7 +657,13 @@ export class RookeryNode {
     this.#parts.closing.push(name, budgetMs, close)
   }
 
+  /** What waited becomes work before what comes now: a sender's messages keep their order over a wake. Never rejects. */
+  async #queuedFirst(agent: LocalAgent): Promise<void> {
+    if (this.#undrained.has(homeOf(agent)) || this.#drain.isRunning(agent)) await this.#drainQuietly(agent)
+  }
+
   async #drainQuietly(agent: LocalAgent): Promise<void> {
+    if (this.reachability(agent).state === 'accepts') this.#undrained.delete(homeOf(agent))
     try {
       await this.#drain.drain(agent, { signal: this.signal })
     } catch (error) {

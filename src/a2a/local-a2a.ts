@@ -38,6 +38,8 @@ export interface LocalA2aOptions {
   clock: Clock
   /** what the agent's mode says now */
   reachability: (agent: LocalAgent) => Reachability
+  /** what waits for an agent that accepts is handed over before what it is sent now; absent: nothing waits */
+  queuedFirst?: (agent: LocalAgent) => Promise<void>
   /** under which contracts our agents execute; absent: under none */
   contracts?: Pick<ExecutionContracts, 'admit'>
   /** the card in effect */
@@ -135,7 +137,10 @@ export class LocalA2a {
         throw error
       }
     }
-    if (reachability.state === 'accepts') return { wait: 'settled', repeated, admission }
+    if (reachability.state === 'accepts') {
+      await this.#options.queuedFirst?.(agent)
+      return { wait: 'settled', repeated, admission }
+    }
     if (reachability.queues) {
       const { again, ...refusal } = await keep(reachability)
       if (again === true) repeated()

@@ -4,7 +4,6 @@ import type { OutgoingObjects } from '../delivery/outgoing.ts'
 import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Locators } from '../spaces/spaces.ts'
-import type { Store } from '../store/store.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 import { extensionsOf, sealSend } from './keep-asleep.ts'
 import { checkParams } from './params.ts'
@@ -19,13 +18,11 @@ export async function sealForWish(
   {
     agents,
     locators,
-    outgoing,
-    store
+    outgoing
   }: {
     agents: { byEid(eid: Eid): LocalAgent | undefined }
     locators: Pick<Locators, 'resolve'>
-    outgoing: Pick<OutgoingObjects, 'seal' | 'removal'>
-    store: Store
+    outgoing: Pick<OutgoingObjects, 'seal' | 'drop'>
   },
   { from, to, message, ttlMs }: { from: LocalAgent; to: Eid; message: JsonObject; ttlMs: number },
   signal: AbortSignal
@@ -35,14 +32,7 @@ export async function sealForWish(
   checkParams('SendMessage', params)
   const { mailboxKey } = agents.byEid(to) ?? (await locators.resolve(to, { signal }))
   const { key } = await sealSend(outgoing, { from, to, mailboxKey, params, extensions: extensionsOf(message), ttlMs })
-  return {
-    async forget() {
-      const [issuer = '', audience = '', objectId = ''] = key.split('/')
-      const removal = outgoing.removal({ issuer, audience, objectId })
-      await store.commit(removal.ops)
-      removal.done()
-    }
-  }
+  return { forget: () => outgoing.drop(key) }
 }
 
 function checkTtl(ttlMs: number): void {

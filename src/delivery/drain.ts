@@ -108,6 +108,11 @@ export class Drain {
     }
   }
 
+  /** Whether one is under way for this agent. */
+  isRunning(agent: LocalAgent): boolean {
+    return this.#running.has(homeOf(agent))
+  }
+
   /**
    * @returns what became of each record; `held` and nothing done while the clock reads too early (G-10)
    * @throws RookeryError `STORE_WRITE_FAILED`: what was not committed is still queued; or the signal's reason, between two records

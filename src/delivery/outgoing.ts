@@ -211,6 +211,14 @@ export class OutgoingObjects {
     return { ops: [this.#table.del(key)], done: () => this.#forget(key) }
   }
 
+  /** Drops one by its key. */
+  async drop(key: string): Promise<void> {
+    const [issuer = '', audience = '', objectId = ''] = key.split('/')
+    const removal = this.removal({ issuer, audience, objectId })
+    await this.#store.commit(removal.ops)
+    removal.done()
+  }
+
   async get(key: string): Promise<OutgoingObject | undefined> {
     const kept = await this.#read(key)
     return kept === undefined ? undefined : { key, object: kept.object, expiresAtMs: kept.expiresAtMs, receipt: kept.receipt, again: true }
