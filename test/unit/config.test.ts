@@ -38,7 +38,7 @@ describe('settings', () => {
   it('has a default for every one, and the queue bounds of the reference [OD-29]', () => {
     const config = parseConfig({})
     expect(config.network).toBe('lan')
-    expect(config.http).toEqual({ enabled: true, host: '127.0.0.1', bodyBytesMax: 1_048_576 })
+    expect(config.http).toEqual({ enabled: true, host: '127.0.0.1', bodyBytesMax: 1_048_576, legacy: false })
     expect(config.queue).toEqual(QUEUE_BOUNDS_DEFAULT)
   })
 
