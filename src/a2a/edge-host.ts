@@ -81,14 +81,9 @@ export class EdgeHost {
    * @throws A2aError `UNAUTHENTICATED`, `PERMISSION_DENIED`
    */
   authenticated(exchange: Exchange): VerifiedPrincipal {
-    try {
-      const principal = checkBearer(exchange.header('authorization'), this.components.authenticate)
-      if (principal.grant !== undefined && !this.#isHomeOf(exchange, principal.grant.agent)) throw otherAgent()
-      return principal
-    } catch (err) {
-      exchange.setHeader('Connection', 'close')
-      throw err
-    }
+    const principal = checkBearer(exchange.header('authorization'), this.components.authenticate)
+    if (principal.grant !== undefined && !this.#isHomeOf(exchange, principal.grant.agent)) throw otherAgent()
+    return principal
   }
 
   #isHomeOf(exchange: Exchange, home: EidHex): boolean {

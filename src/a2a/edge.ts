@@ -110,6 +110,8 @@ export interface A2aEdge {
   close(): Promise<void>
 }
 
+/** How long the rest of a refused request is read and thrown away: a connection that is closed on it may lose the answer to a reset. */
+const LINGER_MS = 1_000
 /** How long requests at work may take to give their last answer when the edge closes. */
 const CLOSE_GRACE_MS = 1_000
 const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/
@@ -240,9 +242,17 @@ class HttpEdge implements A2aEdge {
     exchange.res.once('close', () => {
       this.#open.delete(exchange)
       if (!exchange.res.writableFinished) exchange.leave()
+      else if (!exchange.req.complete) this.#linger(exchange.req)
     })
     if (this.#isStopping) exchange.leave(stopping)
     await handle(exchange)
+  }
+
+  #linger(req: IncomingMessage): void {
+    const cancel = (this.#components.clock ?? systemClock).after(LINGER_MS, () => {
+      if (!req.complete) req.socket.destroy()
+    })
+    req.once('close', cancel)
   }
 }
 

@@ -31,7 +31,7 @@ export async function readBody(exchange: Exchange, bytesMax: number): Promise<Ui
   if (encoding !== undefined && encoding.trim().toLowerCase() !== 'identity') {
     throw new A2aError('CONTENT_TYPE_NOT_SUPPORTED', 'send the body uncompressed', { metadata: { field: 'Content-Encoding' } })
   }
-  if (Number(exchange.header('content-length') ?? 0) > bytesMax) throw tooLarge(exchange, bytesMax)
+  if (Number(exchange.header('content-length') ?? 0) > bytesMax) throw tooLarge(bytesMax)
   return await new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let bytes = 0
@@ -44,7 +44,7 @@ export async function readBody(exchange: Exchange, bytesMax: number): Promise<Ui
       if (bytes <= bytesMax) chunks.push(chunk)
       else {
         req.pause()
-        done(() => reject(tooLarge(exchange, bytesMax)))
+        done(() => reject(tooLarge(bytesMax)))
       }
     }
     const onEnd = () => done(() => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)))
@@ -54,8 +54,6 @@ export async function readBody(exchange: Exchange, bytesMax: number): Promise<Ui
   })
 }
 
-function tooLarge(exchange: Exchange, bytesMax: number): A2aError {
-  // What is left unread would keep the connection busy.
-  exchange.setHeader('Connection', 'close')
+function tooLarge(bytesMax: number): A2aError {
   return new A2aError('PAYLOAD_TOO_LARGE', `the body is above ${bytesMax} bytes`, { metadata: { bytesMax: String(bytesMax) } })
 }

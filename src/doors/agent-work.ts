@@ -7,7 +7,7 @@ import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Random } from '../platform/random.ts'
 import type { SideEffects } from '../tasks/handler.ts'
-import type { JsonObject, Principal, Progress, Todo, TodoDoor, TodoFilter, TodoPage, Todos } from '../tasks/todo.ts'
+import type { JsonObject, Progress, Todo, TodoDoor, TodoFilter, TodoPage, Todos } from '../tasks/todo.ts'
 import { todoUnknown } from '../tasks/todo-errors.ts'
 
 export const WORK_LEASE_DEFAULT_MS = 60_000
@@ -78,7 +78,7 @@ export class AgentWork {
     checkWait(waitMs)
     this.present(agent, sideEffects)
     const claim = toHex(this.#c.random.bytes(16))
-    const options = { leaseMs, ...(queue === undefined ? {} : { queue }) }
+    const options = { leaseMs, sideEffects, ...(queue === undefined ? {} : { queue }) }
     const take = async (): Promise<Claimed | undefined> => {
       if (this.#c.reachability(agent).state !== 'accepts') return undefined
       const todo = await this.#c.todos.claim(homeOf(agent), `${door}:${claim}`, options)
@@ -205,11 +205,6 @@ export class AgentWork {
   /** Todos that others gave this agent. */
   async list(agent: LocalAgent, filter: Omit<TodoFilter, 'agent'> & { limit?: number; cursor?: string }): Promise<TodoPage> {
     return await this.#c.todos.list({ ...filter, agent: homeOf(agent) })
-  }
-
-  /** Todos that somebody gave to agents of this node. */
-  async listGiven(caller: Principal, filter: Omit<TodoFilter, 'caller'> & { limit?: number; cursor?: string }): Promise<TodoPage> {
-    return await this.#c.todos.list({ ...filter, caller: caller.id })
   }
 
   /** @throws RookeryError `TODO_UNKNOWN`, also for another agent's */

@@ -13,10 +13,18 @@ export interface Ring {
   role: 'agent' | 'caller'
 }
 
-/** Rings of the Todos that the agent `home` was given, or that `principal` gave, by the one commit hook (TD-24, TD-26). Returns the unsubscriber. */
-export function onRing(todos: Todos, who: { home: EidHex | undefined; principal: string }, ring: (one: Ring) => void): () => void {
+/**
+ * Rings of the Todos that the agent `home` was given, or that `principal` gave, by the one commit hook (TD-24, TD-26). Returns the unsubscriber.
+ * @param who.within - of what it gave to this agent alone
+ */
+export function onRing(
+  todos: Todos,
+  who: { home: EidHex | undefined; principal: string; within?: EidHex | undefined },
+  ring: (one: Ring) => void
+): () => void {
   return todos.onCommit((todo: Todo, events) => {
-    const role = todo.agent === who.home ? 'agent' : todo.caller === who.principal ? 'caller' : undefined
+    const gave = todo.caller === who.principal && (who.within === undefined || todo.agent === who.within)
+    const role = todo.agent === who.home ? 'agent' : gave ? 'caller' : undefined
     if (role === undefined) return
     for (const { n, kind, state } of events) ring({ event: `${todo.id}:${n}`, todo: todo.id, n, kind, state, role })
   })

@@ -1,12 +1,13 @@
 import type { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import type { CallToolResult, ToolAnnotations } from '@modelcontextprotocol/sdk/types.js'
 import { z } from 'zod'
+import { annotationsOf } from '../../protocol/ecc/tighten.ts'
 import { errorJson } from '../api/error-json.ts'
 import type { VerifiedPrincipal } from '../grants/principal.ts'
 import type { LocalAgent } from '../identity/agent.ts'
-import { SIDE_EFFECTS } from '../tasks/handler.ts'
+import { SIDE_EFFECTS, type SideEffects } from '../tasks/handler.ts'
 import { TODO_STATES } from '../tasks/states.ts'
-import type { Json, JsonObject } from '../tasks/todo.ts'
+import type { Json, JsonObject, TodoPage, TodoState } from '../tasks/todo.ts'
 import type { AgentWork } from './agent-work.ts'
 import { type HeldAct, performAct } from './work-acts.ts'
 import { artifactsOf } from './work-params.ts'
@@ -16,9 +17,19 @@ import { actView, claimedView, workView } from './work-views.ts'
 export interface McpActions {
   /** makes a Todo for an agent of this node, by the call that SendMessage ends in (TD-12, TD-13) */
   createFor(principal: VerifiedPrincipal, request: CreateFor): Promise<JsonObject>
+  /** what the principal gave: with a grant, what it gave to the agent of its grant (TD-05, TD-35) */
+  listGiven(principal: VerifiedPrincipal, filter: GivenFilter): Promise<TodoPage>
   send(
     from: LocalAgent,
-    request: { to: string; text?: string | undefined; waitMs?: number | undefined; messageId?: string | undefined },
+    request: {
+      to: string
+      text?: string | undefined
+      waitMs?: number | undefined
+      messageId?: string | undefined
+      /** execution requirements (docs/edge-cloud-contract.md), and the hints of the tool that they are sent for */
+      require?: JsonObject | undefined
+      annotations?: Hints | undefined
+    },
     signal: AbortSignal
   ): Promise<JsonObject>
   discover(
@@ -27,6 +38,11 @@ export interface McpActions {
     signal: AbortSignal
   ): Promise<JsonObject>
 }
+
+/** MCP's hints of a tool; what is absent has MCP's default. */
+export type Hints = { readOnlyHint?: boolean | undefined; destructiveHint?: boolean | undefined; idempotentHint?: boolean | undefined }
+
+export type GivenFilter = { state?: TodoState; limit?: number; cursor?: string }
 
 export interface CreateFor {
   agent: string
@@ -39,12 +55,9 @@ export interface CreateFor {
   priority?: number | undefined
 }
 
-/** G-72 in MCP's words: what each tool does to the world. */
-const READS: ToolAnnotations = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false }
-const LOOKS_OUT: ToolAnnotations = { ...READS, openWorldHint: true }
-const ADDS: ToolAnnotations = { readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: false }
-const ENDS: ToolAnnotations = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false }
-const SENDS: ToolAnnotations = { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: true }
+/** G-72 in MCP's words: what each tool does to the world. Work that is given or sent may have any effect there. */
+const within = (sideEffects: SideEffects): ToolAnnotations => ({ ...annotationsOf(sideEffects), openWorldHint: false })
+const beyond = (sideEffects: SideEffects): ToolAnnotations => ({ ...annotationsOf(sideEffects), openWorldHint: true })
 
 const claim = z.string().describe('the claim that claim_todo gave')
 const id = z.string().max(128).describe('id of the todo')
@@ -75,7 +88,7 @@ function registerGiving(server: McpServer, work: AgentWork, actions: McpActions,
         queue: z.string().max(64).optional(),
         priority: z.int().min(0).max(9).optional()
       },
-      annotations: { title: 'Create a todo', ...ADDS }
+      annotations: { title: 'Create a todo', ...within('consequential') }
     },
     tool(async (given) =>
       actions.createFor(principal, {
@@ -100,11 +113,11 @@ function registerGiving(server: McpServer, work: AgentWork, actions: McpActions,
         limit: z.int().min(1).max(100).optional(),
         cursor: z.string().max(512).optional()
       },
-      annotations: { title: 'List todos', ...READS }
+      annotations: { title: 'List todos', ...within('none') }
     },
     tool(async ({ role, ...filter }) => {
       const asAgent = agent !== undefined && role !== 'caller'
-      const { todos, next } = asAgent ? await work.list(agent, defined(filter)) : await work.listGiven(principal, defined(filter))
+      const { todos, next } = asAgent ? await work.list(agent, defined(filter)) : await actions.listGiven(principal, defined(filter))
       return { todos: todos.map(workView), ...(next === undefined ? {} : { next }) }
     })
   )
@@ -124,7 +137,7 @@ function registerWorking(server: McpServer, work: AgentWork, actions: McpActions
         queue: z.string().max(64).optional(),
         side_effects: z.enum(SIDE_EFFECTS).optional().describe('what working on it may do; undeclared counts as consequential')
       },
-      annotations: { title: 'Claim a todo', ...ADDS, idempotentHint: false }
+      annotations: { title: 'Claim a todo', ...within('reversible') }
     },
     tool(async ({ lease_ms, wait_ms, queue, side_effects }, signal) => {
       const request = { leaseMs: lease_ms, waitMs: wait_ms, queue, sideEffects: side_effects }
@@ -137,7 +150,7 @@ function registerWorking(server: McpServer, work: AgentWork, actions: McpActions
     {
       description: 'Keep a claimed todo for longer.',
       inputSchema: { id, claim, lease_ms: z.int().optional() },
-      annotations: { title: 'Renew a lease', ...ADDS }
+      annotations: { title: 'Renew a lease', ...within('idempotent') }
     },
     tool(({ lease_ms, ...held }) => act('renew', { ...held, leaseMs: lease_ms }))
   )
@@ -151,7 +164,7 @@ function registerWorking(server: McpServer, work: AgentWork, actions: McpActions
         text: z.string().min(1).optional(),
         artifacts: z.array(object).max(100).optional().describe('A2A artifacts')
       },
-      annotations: { title: 'Complete a todo', ...ENDS }
+      annotations: { title: 'Complete a todo', ...within('consequential') }
     },
     tool(({ text, artifacts, ...held }) => {
       const all = artifactsOf({ text, artifacts: artifacts as JsonObject[] | undefined })
@@ -163,7 +176,7 @@ function registerWorking(server: McpServer, work: AgentWork, actions: McpActions
     {
       description: 'Give a claimed todo up; with retry it is tried again later.',
       inputSchema: { id, claim, reason: z.string().min(1).max(1_000), retry: z.boolean().optional() },
-      annotations: { title: 'Fail a todo', ...ENDS }
+      annotations: { title: 'Fail a todo', ...within('consequential') }
     },
     tool((given) => act('fail', given))
   )
@@ -172,7 +185,7 @@ function registerWorking(server: McpServer, work: AgentWork, actions: McpActions
     {
       description: 'Ask the caller of a claimed todo for input, or for authorization. It comes back as pending with the answer.',
       inputSchema: { id, claim, text: z.string().min(1), for: z.enum(['input', 'auth']).optional() },
-      annotations: { title: 'Ask the caller', ...ADDS, idempotentHint: false }
+      annotations: { title: 'Ask the caller', ...within('reversible') }
     },
     tool((given) => act('ask', given))
   )
@@ -185,7 +198,7 @@ function registerWorking(server: McpServer, work: AgentWork, actions: McpActions
         tags: z.array(z.string().max(64)).max(16).optional(),
         limit: z.int().min(1).max(100).optional()
       },
-      annotations: { title: 'Find agents', ...LOOKS_OUT }
+      annotations: { title: 'Find agents', ...beyond('none') }
     },
     tool((given, signal) => actions.discover(agent, given, signal))
   )
@@ -197,11 +210,26 @@ function registerWorking(server: McpServer, work: AgentWork, actions: McpActions
         to: z.string().min(1).max(80).describe('did:key, or the name of an agent of this node'),
         text: z.string().min(1),
         wait_ms: z.int().min(0).max(600_000).optional(),
-        message_id: z.string().min(1).max(128).optional().describe('the same id never runs twice')
+        message_id: z.string().min(1).max(128).optional().describe('the same id never runs twice'),
+        require: object.optional().describe('execution requirements that the result has to meet'),
+        tool_annotations: z
+          .strictObject({
+            readOnlyHint: z.boolean().optional(),
+            destructiveHint: z.boolean().optional(),
+            idempotentHint: z.boolean().optional()
+          })
+          .optional()
+          .describe('hints of the tool that this is sent for; with require: they lower the side effects that it permits, never raise them')
       },
-      annotations: { title: 'Send a message', ...SENDS }
+      annotations: { title: 'Send a message', ...beyond('consequential') }
     },
-    tool(({ to, text, wait_ms, message_id }, signal) => actions.send(agent, { to, text, waitMs: wait_ms, messageId: message_id }, signal))
+    tool(({ to, text, wait_ms, message_id, require, tool_annotations }, signal) =>
+      actions.send(
+        agent,
+        { to, text, waitMs: wait_ms, messageId: message_id, require: require as JsonObject | undefined, annotations: tool_annotations },
+        signal
+      )
+    )
   )
 }
 

@@ -1,3 +1,5 @@
+import type { ExecutionRequirements } from '../../protocol/ecc/objects.ts'
+import { type ToolAnnotations, tightenByAnnotations } from '../../protocol/ecc/tighten.ts'
 import { eidFromDid } from '../../protocol/identity/eid.ts'
 import { createKeepAsleep } from '../a2a/keep-asleep.ts'
 import { DeliveryRefused, type LocalA2a } from '../a2a/local-a2a.ts'
@@ -6,18 +8,22 @@ import { RookeryError } from '../errors.ts'
 import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { NodeParts } from '../node-parts.ts'
 import type { RookeryNode } from '../rookery-node.ts'
+import { checkMessage } from '../tasks/message.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
-import type { CreateFor, McpActions } from './mcp-tools.ts'
+import type { CreateFor, Hints, McpActions } from './mcp-tools.ts'
 import { workView } from './work-views.ts'
 
 /** What MCP sessions do through the node: the same calls that A2A, the control API and the library make. */
 export function nodeMcpActions(parts: NodeParts, local: LocalA2a, node: Pick<RookeryNode, 'send' | 'spaces'>): McpActions {
-  const { agents, todos, outgoing, queue, random } = parts
+  const { access, agents, todos, outgoing, queue, random } = parts
   const keep = createKeepAsleep({ outgoing, queue })
   return {
     async createFor(principal, request) {
       const to = localAgent(parts, request.agent)
       const message = messageOf(request, () => Buffer.from(random.bytes(16)).toString('hex'))
+      checkMessage(message)
+      const { queue: named, priority } = request
+      access.authorize(principal, { agent: homeOf(to), verb: 'send', queue: named })
       const params: JsonObject = { message }
       let admitted: Awaited<ReturnType<LocalA2a['admit']>>
       try {
@@ -28,7 +34,8 @@ export function nodeMcpActions(parts: NodeParts, local: LocalA2a, node: Pick<Roo
         if (!(error instanceof DeliveryRefused)) throw error
         return { created: false, ...outcomeOfRefusal(error, { to: to.eid, message }) } as unknown as JsonObject
       }
-      const { queue: name, priority } = request
+      // As with SendMessage: where none is named, the first that the grant is bound to (TD-04).
+      const name = named ?? principal.grant?.queues?.[0]
       const { todo, created } = await todos.create({
         agent: homeOf(to),
         caller: principal,
@@ -40,9 +47,16 @@ export function nodeMcpActions(parts: NodeParts, local: LocalA2a, node: Pick<Roo
       if (!created) admitted.repeated()
       return { created, todo: workView(todo) }
     },
-    async send(from, { to, text, waitMs, messageId = crypto.randomUUID() }, signal) {
+    async listGiven(principal, filter) {
+      const { id, grant } = principal
+      if (grant === undefined) return await todos.list({ ...filter, caller: id })
+      access.authorize(principal, { agent: grant.agent, verb: 'read' })
+      return await todos.list({ ...filter, agent: grant.agent, caller: id })
+    },
+    async send(from, { to, text, waitMs, messageId = crypto.randomUUID(), require, annotations }, signal) {
+      const required = requirementsFor(require, annotations)
       const message: JsonObject = { messageId, role: 'ROLE_USER', parts: [{ text: text ?? '' }] }
-      const options = { signal, ...(waitMs === undefined ? {} : { waitMs }) }
+      const options = { signal, require: required, ...(waitMs === undefined ? {} : { waitMs }) }
       const outcome = await node.send({ from: agents.get(from.name), to: agents.eidOf(to), message }, options)
       return { messageId, ...outcome } as unknown as JsonObject
     },
@@ -51,6 +65,17 @@ export function nodeMcpActions(parts: NodeParts, local: LocalA2a, node: Pick<Roo
       return JSON.parse(JSON.stringify(await node.spaces.find(query, { signal }))) as { [member: string]: Json }
     }
   }
+}
+
+/** What is sent in the name of a tool: its hints are claims, so they only ever ask for less (ECC-23). @throws RookeryError `PARAMS_INVALID` */
+function requirementsFor(require: JsonObject | undefined, annotations: Hints | undefined): ExecutionRequirements | undefined {
+  if (annotations === undefined) return require as ExecutionRequirements | undefined
+  if (require !== undefined) return tightenByAnnotations(require as unknown as ExecutionRequirements, annotations as ToolAnnotations)
+  throw new RookeryError('PARAMS_INVALID', 'annotations tighten requirements, and none were given', {
+    kind: 'usage',
+    field: 'tool_annotations',
+    remedy: 'give require as well, or leave tool_annotations out'
+  })
 }
 
 /** @throws RookeryError `AGENT_UNKNOWN`, `DID_INVALID` */

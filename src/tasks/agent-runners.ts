@@ -39,7 +39,8 @@ export class AgentRunners {
   }
 
   /**
-   * What work of this agent may do (OD-40): as its handler declares; undeclared counts as consequential. By hand, the owner's own act is the consent.
+   * What work of this agent may do (OD-40): as its handler declares; undeclared counts as consequential. By hand, the owner's own act is the consent, and whoever claims
+   * it declares anew.
    */
   sideEffects(agent: LocalAgent): SideEffects {
     return this.#runners.get(homeOf(agent))?.module.sideEffects ?? 'none'
@@ -51,6 +52,7 @@ export class AgentRunners {
     const worker = createWorker(this.#components, {
       agent: homeOf(agent),
       handler: module.handler,
+      sideEffects: module.sideEffects,
       mayRun: () => this.#mayRun(agent),
       settings: { ...this.#settings, concurrency: module.sideEffects === 'none' ? CONCURRENCY_WITHOUT_EFFECTS : 1 }
     })

@@ -39,12 +39,14 @@ import {
   failed,
   judged,
   type Move,
+  needsApproval,
   refused,
   rejected,
   released,
   renewed,
   reported,
-  retried
+  retried,
+  withheld
 } from './transitions.ts'
 
 export interface TodosComponents extends TodoJournalComponents {
@@ -274,12 +276,12 @@ export class LevelTodos implements Todos {
   }
 
   async claimSome(agent: EidHex, holder: string, options: ClaimOptions & { countMax: number }): Promise<Todo[]> {
-    const { leaseMs, countMax, queue } = options
+    const { countMax, queue } = options
     return await this.#journal.lock.run([`claim ${agent}`], async () => {
       for (;;) {
         const ids = this.#journal.open.nextPending(agent, countMax, queue)
         if (ids.length === 0 || this.#stopped) return []
-        const tried = await Promise.allSettled(ids.map((id) => this.#claimPending(id, holder, leaseMs)))
+        const tried = await Promise.allSettled(ids.map((id) => this.#claimPending(id, holder, options)))
         const todos = tried.flatMap((one) => (one.status === 'fulfilled' && one.value !== undefined ? [one.value] : []))
         if (todos.length > 0) return todos
         for (const one of tried) if (one.status === 'rejected') throw one.reason
@@ -289,18 +291,24 @@ export class LevelTodos implements Todos {
 
   async claimOne(id: string, holder: string, { leaseMs }: { leaseMs: number }): Promise<Todo | undefined> {
     const todo = await this.#journal.must(id)
-    return await this.#journal.lock.run([`claim ${todo.agent}`], () => this.#claimPending(id, holder, leaseMs))
+    return await this.#journal.lock.run([`claim ${todo.agent}`], () => this.#claimPending(id, holder, { leaseMs }))
   }
 
-  async #claimPending(id: string, holder: string, leaseMs: number): Promise<Todo | undefined> {
+  async #claimPending(id: string, holder: string, { leaseMs, sideEffects }: ClaimOptions): Promise<Todo | undefined> {
     const todo = await this.#journal.change(id, (before) => {
       if (before.state !== 'pending') return undefined
+      if (needsApproval(before, sideEffects)) return withheld(before, this.#interruptedUntil())
       const { gate } = this.#components
       const agreed = isUnderContract(before) ? gate?.claim(before) : undefined
       if (agreed !== undefined && 'refused' in agreed) return refused(before, agreed.refused)
       return claimed({ ...before, ...agreed }, this.#lease(holder, { leaseMs }))
     })
     return todo?.state === 'claimed' ? todo : undefined
+  }
+
+  #interruptedUntil(): number | undefined {
+    const { interruptMs } = this.#settings
+    return interruptMs === 0 ? undefined : this.#components.clock.nowMs() + interruptMs
   }
 
   #lease(holder: string, { leaseMs }: { leaseMs: number }): { holder: string; untilMs: number } {
@@ -331,8 +339,7 @@ export class LevelTodos implements Todos {
 
   async ask(id: string, holder: string, question: { for: 'input' | 'auth'; message: JsonObject }): Promise<Todo> {
     checkAgentMessage(question.message)
-    const { interruptMs } = this.#settings
-    const deadlineMs = interruptMs === 0 ? undefined : this.#components.clock.nowMs() + interruptMs
+    const deadlineMs = this.#interruptedUntil()
     const late = { act: 'ask', content: question } as const
     return await this.#held(id, holder, (todo) => asked(todo, question, deadlineMs), { late })
   }

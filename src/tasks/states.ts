@@ -2,7 +2,7 @@ import type { TodoState } from './todo.ts'
 
 /** The one transition table; a state without a row does not compile (TD-08, TD-33). */
 const NEXT = {
-  pending: ['claimed', 'failed', 'canceled', 'rejected'],
+  pending: ['claimed', 'auth-required', 'failed', 'canceled', 'rejected'],
   claimed: ['pending', 'input-required', 'auth-required', 'done', 'failed', 'canceled', 'rejected'],
   'input-required': ['pending', 'failed', 'canceled', 'rejected'],
   'auth-required': ['pending', 'failed', 'canceled', 'rejected'],

@@ -1,3 +1,4 @@
+import type { SideEffects } from '../../protocol/ecc/vocabulary.ts'
 import type { EidHex } from '../../protocol/identity/eid.ts'
 import type { WriteOp } from '../store/store.ts'
 import type { ExecutionRefusal, TodoExecution } from './execution.ts'
@@ -135,6 +136,8 @@ export interface ClaimOptions {
   leaseMs: number
   /** of this named queue alone */
   queue?: string
+  /** what whoever claims may do with it; absent: it is claimed by hand, with the owner's consent (OD-40) */
+  sideEffects?: SideEffects
 }
 
 /** What an agent tells while it works. A part of an artifact is appended to the one of its id, or takes its place. */

@@ -1,3 +1,4 @@
+import type { SideEffects } from '../../protocol/ecc/vocabulary.ts'
 import type { ExecutionRefusal } from './execution.ts'
 import { stateClass } from './states.ts'
 import type { Actor, JsonObject, Progress, Todo, TodoDoor } from './todo.ts'
@@ -153,6 +154,20 @@ export function judged(todo: Todo, verdict: 'given' | 'refused', by: Actor): Mov
   return verdict === 'given'
     ? { todo: { ...after, state: 'pending' }, events: [{ kind: 'approved', ...by }] }
     : { todo: { ...after, state: 'rejected' }, events: [{ kind: 'ended', ...by, reason: 'not approved' }] }
+}
+
+/** Whoever asks for it may do what cannot be undone, and only the queue brought it: it waits for its owner (OD-40, G-19). */
+export function withheld(todo: Todo, deadlineMs: number | undefined): Move {
+  const until = deadlineMs === undefined ? {} : { deadlineMs }
+  return {
+    todo: { ...unspoken(unbound(todo)), state: 'auth-required', approval: 'needed', ...until },
+    events: [{ kind: 'asked', door: 'node', reason: 'waits for approval' }]
+  }
+}
+
+/** Whether {@link withheld} is what a claim with these effects makes of it; by hand there are none, since the owner's own act is the consent. */
+export function needsApproval({ door, approval }: Todo, sideEffects: SideEffects | undefined): boolean {
+  return door === 'asleep-queue' && approval !== 'given' && sideEffects === 'consequential'
 }
 
 /** With one more message, whose ids are the Todo's own; an interrupted Todo goes on with it unless it waits for its owner. */

@@ -4,7 +4,7 @@ import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
-import type { AgentHandler, HandlerContext, HandlerResult, HandlerTask } from './handler.ts'
+import type { AgentHandler, HandlerContext, HandlerResult, HandlerTask, SideEffects } from './handler.ts'
 import { IN_PROCESS_HOLDER } from './level-todos.ts'
 import { artifactSchema, fieldPath } from './message.ts'
 import { stateClass } from './states.ts'
@@ -54,19 +54,21 @@ interface Run {
 }
 
 /**
- * @param mayRun - whether the agent takes work now; while it says no, the handler is not called (OD-10)
+ * @param init.sideEffects - what the handler may do (OD-40)
+ * @param init.mayRun - whether the agent takes work now; while it says no, the handler is not called (OD-10)
  */
 export function createWorker(
   components: WorkerComponents,
-  init: { agent: EidHex; handler: AgentHandler; mayRun?: () => boolean; settings?: Partial<WorkerSettings> }
+  init: { agent: EidHex; handler: AgentHandler; sideEffects?: SideEffects; mayRun?: () => boolean; settings?: Partial<WorkerSettings> }
 ): Worker {
-  return new HandlerWorker(components, init.agent, init.handler, init.mayRun ?? (() => true), { ...WORKER_DEFAULTS, ...init.settings })
+  return new HandlerWorker(components, { mayRun: () => true, ...init, settings: { ...WORKER_DEFAULTS, ...init.settings } })
 }
 
 class HandlerWorker implements Worker {
   readonly #components: WorkerComponents
   readonly #agent: EidHex
   readonly #handler: AgentHandler
+  readonly #declared: { sideEffects?: SideEffects }
   readonly #mayRun: () => boolean
   readonly #settings: WorkerSettings
   readonly #holder: string
@@ -83,8 +85,18 @@ class HandlerWorker implements Worker {
   #cancelRetry: () => void = () => {}
   #stopped = false
 
-  constructor(components: WorkerComponents, agent: EidHex, handler: AgentHandler, mayRun: () => boolean, settings: WorkerSettings) {
+  constructor(
+    components: WorkerComponents,
+    {
+      agent,
+      handler,
+      sideEffects,
+      mayRun,
+      settings
+    }: { agent: EidHex; handler: AgentHandler; sideEffects?: SideEffects; mayRun: () => boolean; settings: WorkerSettings }
+  ) {
     this.#components = components
+    this.#declared = sideEffects === undefined ? {} : { sideEffects }
     this.#agent = agent
     this.#handler = handler
     this.#mayRun = mayRun
@@ -168,7 +180,7 @@ class HandlerWorker implements Worker {
         let todos: Todo[]
         this.#asked = places
         try {
-          const claiming = { leaseMs: this.#settings.leaseMs, countMax: places }
+          const claiming = { leaseMs: this.#settings.leaseMs, countMax: places, ...this.#declared }
           todos = await this.#components.todos.claimSome(this.#agent, this.#holder, claiming)
         } catch (err) {
           // A full disk must not spin here.

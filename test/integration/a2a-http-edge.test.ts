@@ -68,6 +68,40 @@ describe('the HTTP edge under requests that no client library writes', () => {
     expect(large).toContain('PAYLOAD_TOO_LARGE')
   })
 
+  it('answers a request whose body it refused to read, reads the rest of it away, and serves the next one on the same connection', async () => {
+    const running = await node({ bodyBytesMax: 2_048 })
+    const body = ' '.repeat(1_048_576)
+    const open = HEAD.filter((line) => line !== 'Connection: close')
+    for (const [status, headers] of [
+      [413, open],
+      [401, open.filter((line) => !line.startsWith('Authorization'))],
+      [200, open.map((line) => line.replace('application/json', 'text/plain'))]
+    ] as const) {
+      const socket = await dial(running)
+      let got = ''
+      socket.on('data', (chunk) => {
+        got += chunk
+      })
+      const ended = once(socket, 'close')
+      socket.write(request('POST / HTTP/1.1', [...headers, `Content-Length: ${body.length}`]))
+      while (!got.includes('\r\n\r\n')) await once(socket, 'data')
+      expect(got).toContain(`HTTP/1.1 ${status} `)
+      socket.write(body + request('POST / HTTP/1.1', [...HEAD, `Content-Length: ${BODY.length}`], BODY))
+      await ended
+      expect(got).toContain('TASK_STATE_COMPLETED')
+    }
+  })
+
+  it('closes a refused request whose rest does not come', async () => {
+    const running = await node({ bodyBytesMax: 2_048 })
+    const socket = await dial(running)
+    const headers = HEAD.filter((line) => line !== 'Connection: close')
+    socket.write(request('POST / HTTP/1.1', [...headers, 'Content-Length: 10000'], 'some'))
+    expect(String((await once(socket, 'data'))[0])).toContain('HTTP/1.1 413 ')
+    const [hadError] = await once(socket, 'close')
+    expect(hadError).toBe(false)
+  })
+
   it('goes on after a body that broke off, and makes no task of it', async () => {
     const running = await node()
     const socket = await dial(running)

@@ -3,12 +3,14 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { LoggingMessageNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
 import { afterEach, describe, expect, it } from 'vitest'
+import { sideEffectsOf, type ToolAnnotations } from '../../protocol/ecc/tighten.ts'
 import { WORK_WAITERS_PER_AGENT_MAX } from '../../src/doors/agent-work.ts'
 import { WORK_STREAMS_PER_AGENT_MAX } from '../../src/doors/work-door.ts'
 import type { HostedAgent } from '../../src/identity/hosted-agent.ts'
 import { createNode, type RookeryNode } from '../../src/node.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import type { JsonObject, Todo } from '../../src/tasks/todo.ts'
+import { aContract } from '../support/ecc-values.ts'
 import { LOOPBACK, nodeDir } from '../support/node-dir.ts'
 
 const cleanups: (() => unknown)[] = []
@@ -30,10 +32,10 @@ interface Bench {
   token(agent: HostedAgent): string
 }
 
-async function bench(): Promise<Bench> {
+async function bench(config: object = {}): Promise<Bench> {
   const dir = nodeDir()
   cleanups.push(() => dir.remove())
-  const node = await createNode({ ...LOOPBACK, dataDir: dir.path, tasks: { retryFirst: '0ms' } })
+  const node = await createNode({ ...LOOPBACK, dataDir: dir.path, tasks: { retryFirst: '0ms' }, ...config })
   cleanups.push(() => node.stop())
   const alice = await node.addAgent({ name: 'alice' })
   const bob = await node.addAgent({ name: 'bob' })
@@ -247,6 +249,40 @@ describe('the claim API over HTTP', () => {
     expect((await b.call(b.bob, 'POST', '/v1/work/claim', {})).status).toBe(200)
   })
 
+  it('[OD-40] [G-19] has work approved that came out of the queue before any program had declared what it may do', async () => {
+    const b = await bench()
+    await b.node.sleep(b.bob)
+    await b.node.send({ from: b.alice, to: b.bob.eid, message: say('buy it') }, settle)
+    await b.node.wake(b.bob)
+    const [held] = (await b.node.todos.list({ state: 'pending' })).todos
+    expect(held?.door).toBe('asleep-queue')
+    expect((await b.call(b.bob, 'POST', '/v1/work/claim', {})).status).toBe(204)
+    expect(await b.node.todos.get(held?.id as string)).toMatchObject({ state: 'auth-required', approval: 'needed' })
+    await b.node.todos.approve(held?.id as string, 'given')
+    expect((await b.call(b.bob, 'POST', '/v1/work/claim', {})).body.todo.id).toBe(held?.id)
+    await b.node.send({ from: b.alice, to: b.bob.eid, message: say('live') }, settle)
+    expect((await b.call(b.bob, 'POST', '/v1/work/claim', {})).status).toBe(200)
+  })
+
+  it('[OD-40] [G-19] has a handler with lasting effects run nothing of the queue that was let through for one without', async () => {
+    const b = await bench()
+    await b.node.sleep(b.bob)
+    await b.node.send({ from: b.alice, to: b.bob.eid, message: say('buy it') }, settle)
+    await b.node.wake(b.bob)
+    const [held] = (await b.node.todos.list({ state: 'pending' })).todos
+    const bought: string[] = []
+    await b.node.onTask('bob', async ({ id }) => {
+      bought.push(id)
+      return {}
+    })
+    const id = held?.id as string
+    await until(async () => (await b.node.todos.get(id))?.state === 'auth-required')
+    expect(bought).toEqual([])
+    await b.node.todos.approve(id, 'given')
+    expect((await b.node.todos.settled(id)).state).toBe('done')
+    expect(bought).toEqual([id])
+  })
+
   it('[TD-25] [TD-32] rings on a stream, reads nothing while it is idle, and bounds the streams', async () => {
     const b = await bench()
     const stream = await eventsOf(b, b.bob)
@@ -304,10 +340,23 @@ describe('the MCP door over streamable HTTP', () => {
       'renew',
       'send'
     ])
-    for (const { name, annotations } of tools) {
-      expect([name, typeof annotations?.readOnlyHint, typeof annotations?.destructiveHint]).toEqual([name, 'boolean', 'boolean'])
-      expect([name, annotations?.readOnlyHint]).toEqual([name, name === 'list_todos' || name === 'discover'])
-    }
+    expect(Object.fromEntries(tools.map(({ name, annotations }) => [name, sideEffectsOf(annotations as ToolAnnotations)]))).toEqual({
+      ask: 'reversible',
+      claim_todo: 'reversible',
+      complete: 'consequential',
+      create_for: 'consequential',
+      discover: 'none',
+      fail: 'consequential',
+      list_todos: 'none',
+      renew: 'idempotent',
+      send: 'consequential'
+    })
+    expect(
+      tools
+        .filter(({ annotations }) => annotations?.openWorldHint)
+        .map(({ name }) => name)
+        .sort()
+    ).toEqual(['discover', 'send'])
   })
 
   it('[TD-12] [TD-13] [TD-Q4] [TD-15] gives, takes, renews, asks and completes; A2A sees the same task, and the same key is the same todo', async () => {
@@ -372,6 +421,38 @@ describe('the MCP door over streamable HTTP', () => {
       task: { status: { state: 'TASK_STATE_COMPLETED' }, artifacts: [{ parts: [{ text: 'hello' }] }] }
     })
     expect(await tool('discover', { space: 'no space' })).toMatchObject({ error: { code: /./ } } as never)
+  })
+
+  it('[ECC-23] [G-72] lets the hints of a tool lower the side effects that a message permits, and never raise them', async () => {
+    const sideEffects = { class: 'reversible', idempotency: 'none' }
+    const b = await bench({ edgeCloud: { contracts: { bob: aContract({ sideEffects } as never) } } })
+    await b.node.onTask('bob', async () => ({ text: 'done' }), { sideEffects: 'reversible' })
+    const { tool } = await mcp(b, b.alice)
+    const send = (require: JsonObject | undefined, tool_annotations?: JsonObject) =>
+      tool('send', {
+        to: 'bob',
+        text: 'tidy up',
+        wait_ms: 20_000,
+        ...(require === undefined ? {} : { require }),
+        ...(tool_annotations === undefined ? {} : { tool_annotations })
+      })
+    const wants = (maxSideEffect: string): JsonObject => ({ version: '1.0', dataClassification: 'internal', maxSideEffect })
+    expect(await send(wants('reversible'))).toMatchObject({ outcome: 'task', execution: { status: 'verified' } })
+    expect(await send(wants('reversible'), { destructiveHint: false })).toMatchObject({
+      outcome: 'task',
+      execution: { status: 'verified' }
+    })
+    for (const [require, hints] of [
+      [wants('reversible'), { readOnlyHint: true }],
+      [wants('consequential'), { destructiveHint: false, idempotentHint: true }],
+      [wants('none'), { destructiveHint: true }]
+    ] as const) {
+      expect(await send(require, hints)).toMatchObject({
+        error: { code: 'EXECUTION_REFUSED', data: { cause: 'SIDE_EFFECT_NOT_PERMITTED' } }
+      })
+    }
+    expect(await send(undefined, { readOnlyHint: true })).toMatchObject({ error: { code: 'PARAMS_INVALID', field: 'tool_annotations' } })
+    expect(await b.node.todos.count({ agent: b.bob.eidHex })).toBe(2)
   })
 
   it('[TD-07] a session is its opener’s alone: without a token, with another’s or after its end there is none', async () => {

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
+import { ManualClock } from '../../src/platform/clock.ts'
 import type { Logger } from '../../src/platform/logger.ts'
 import { silentLogger } from '../../src/platform/logger.ts'
 import { type A2aNode, type A2aNodeInit, post, rpc, startA2aNode, tempDir, testAgent, textMessage } from '../support/a2a-fixture.ts'
@@ -171,7 +172,7 @@ describe('a vended endpoint over HTTP', () => {
   it('[TD-Q1] [TD-19] [TD-20] [TD-21] answers the 21st task with 429 and Retry-After, and limits neither reads nor another holder', async () => {
     const lines: { event?: string }[] = []
     const logger: Logger = { ...silentLogger, warn: (fields) => lines.push(fields), child: () => logger }
-    const one = await node({ logger, workers: 'none' })
+    const one = await node({ logger, workers: 'none', clock: new ManualClock() })
     const [a, b] = [await vend(one, { name: 'a' }), await vend(one, { name: 'b' })]
     let first = ''
     for (let i = 1; i <= 20; i++) {

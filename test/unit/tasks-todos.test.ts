@@ -39,6 +39,7 @@ describe('states of a Todo', () => {
     const allowed = TODO_STATES.flatMap((from) => TODO_STATES.filter((to) => mayFollow(from, to)).map((to) => `${from}>${to}`))
     expect(allowed).toEqual([
       'pending>claimed',
+      'pending>auth-required',
       'pending>failed',
       'pending>canceled',
       'pending>rejected',
@@ -280,6 +281,39 @@ describe('claims and leases', () => {
     expect(await todos.approve(todo.id, 'given')).toMatchObject({ state: 'pending', approval: 'given' })
     await expect(todos.approve(todo.id, 'given')).rejects.toMatchObject({ code: 'APPROVAL_NOT_NEEDED' })
     expect((await todos.claim(AGENT, 'w', LEASE))?.id).toBe(todo.id)
+  })
+})
+
+describe('work out of the asleep queue', () => {
+  it('[OD-40] [G-19] waits for the owner where who claims it may do what cannot be undone, however it was judged as it came', async () => {
+    const { todos, clock } = await todosInMemory({ interruptMs: 1_000 })
+    const queued = { door: 'asleep-queue' }
+    const { todo } = await create(todos, 'a', queued)
+    const { todo: live } = await create(todos, 'b')
+    const seen: string[] = []
+    todos.onCommit((one, events) => void (one.id === todo.id && seen.push(...events.map(({ kind }) => kind))))
+    expect((await todos.claim(AGENT, 'mcp:1', { ...LEASE, sideEffects: 'consequential' }))?.id).toBe(live.id)
+    expect(await todos.get(todo.id)).toMatchObject({ state: 'auth-required', approval: 'needed', attempt: 0 })
+    expect(seen).toEqual(['asked'])
+    await todos.approve(todo.id, 'given')
+    expect((await todos.claim(AGENT, 'mcp:1', { ...LEASE, sideEffects: 'consequential' }))?.id).toBe(todo.id)
+    for (const [id, sideEffects] of [
+      ['c', 'none'],
+      ['d', 'idempotent'],
+      ['e', 'reversible'],
+      ['f', undefined]
+    ] as const) {
+      const { todo: next } = await create(todos, id, queued)
+      expect((await todos.claim(AGENT, 'w', { ...LEASE, ...(sideEffects === undefined ? {} : { sideEffects }) }))?.id).toBe(next.id)
+    }
+    const { todo: left } = await create(todos, 'g', queued)
+    expect(await todos.claim(AGENT, 'mcp:1', { ...LEASE, sideEffects: 'consequential' })).toBeUndefined()
+    const failed = todos.settled(left.id)
+    expect((await failed).state).toBe('auth-required')
+    const over = new Promise<void>((resolve) => todos.onCommit((one) => one.id === left.id && one.state === 'failed' && resolve()))
+    clock.advance(1_000)
+    await over
+    expect(await todos.get(left.id)).toMatchObject({ state: 'failed', failure: 'interrupt_timeout' })
   })
 })
 
