@@ -39,7 +39,8 @@ class Cursor {
       case 1:
         return this.#negative(first)
       case 2:
-        return this.#take(this.#argument(first))
+        // a copy: who gave the bytes may wipe or reuse them, and a short string must not keep a long frame
+        return this.#take(this.#argument(first)).slice()
       case 3:
         return this.#text(this.#argument(first))
       case 4:

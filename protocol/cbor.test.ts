@@ -265,4 +265,12 @@ describe('the reader of members', () => {
     const [code, name] = field(() => take(read({ n: value })))
     expect([code, name]).toEqual(['FIELD_INVALID', 'thing.n'])
   })
+
+  it('gives byte strings of their own: what they were read from may be wiped or used again', () => {
+    const bytes = encodeCbor({ a: Uint8Array.of(1, 2, 3), b: [Uint8Array.of(4)] })
+    const value = decodeCbor(bytes) as { a: Uint8Array; b: [Uint8Array] }
+    bytes.fill(0)
+    expect([...value.a, ...value.b[0]]).toEqual([1, 2, 3, 4])
+    expect(value.a.buffer.byteLength).toBe(3)
+  })
 })

@@ -346,7 +346,7 @@ export class LiveSession {
     const { conflict } = close
     if (conflict !== undefined) {
       const { clock, owner } = this.#init
-      owner.contradicted(this, { ...conflict, firstSeenMs: clock.nowMs() - (clock.monotonicMs() - conflict.firstSeenMs) })
+      owner.contradicted(this, { ...conflict, firstSeenMs: Math.floor(clock.nowMs() - (clock.monotonicMs() - conflict.firstSeenMs)) })
     }
     if (this.#end !== undefined) return
     if (close.error !== undefined) {
