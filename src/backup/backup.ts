@@ -10,7 +10,7 @@ import {
   rmSync,
   statSync
 } from 'node:fs'
-import { dirname, join, sep } from 'node:path'
+import { dirname, join } from 'node:path'
 import { Readable, type Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'
@@ -224,7 +224,7 @@ function sourceOf(file: string): AsyncIterable<Uint8Array> {
       kind: 'notFound',
       field: 'file',
       value: file,
-      remedy: `check the path (${sep} parts folders)`
+      remedy: 'check the path'
     })
   }
   return createReadStream(file)

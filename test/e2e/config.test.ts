@@ -82,6 +82,8 @@ describe('rookery config', () => {
     const refused = await rookery('config', 'set', 'queue.ttlMax', '90d', '--data', dir, '--json')
     expect(refused.code).toBe(3)
     expect(refused.error()).toMatchObject({ code: 'CONFIG_INVALID', field: 'queue.ttlMax', value: '90d' })
+    expect(refused.error().message).toBe('queue.ttlMax must be from 1s to 30d')
+    expect(refused.error().remedy).toBe(`give another value; ${file} is as it was`)
     expect(refused.stderr).not.toContain('.new')
     expect(existsSync(`${file}.new`)).toBe(false)
     expect((await rookery('config', 'unset', 'queue.messagesMax', '--data', dir, '--json')).code).toBe(0)

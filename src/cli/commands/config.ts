@@ -198,7 +198,7 @@ async function edited(invocation: Invocation, name: string, wanted: () => unknow
     loadConfig({ dataDir: options.data, configFile: trial, env: {} })
   } catch (error) {
     rmSync(trial, { force: true })
-    throw error instanceof RookeryError ? unmoved(error, trial, file) : error
+    throw error instanceof RookeryError ? notWritten(error, file) : error
   }
   rmSync(trial, { force: true })
   writePrivateFile(file, after)
@@ -208,6 +208,16 @@ async function edited(invocation: Invocation, name: string, wanted: () => unknow
     out.line(live ? 'a running node follows it after `rookery config reload`' : 'a running node follows it when it starts anew')
   })
   return undefined
+}
+
+/** What was tried stood in a file beside, which is gone: its lines are no help. */
+function notWritten({ code, kind, message, field, value }: RookeryError, file: string): RookeryError {
+  return new RookeryError(code, message.replace(/ \([^()]*, line \d+, column \d+\)$/, ''), {
+    kind,
+    ...(field === undefined ? {} : { field }),
+    ...(value === undefined ? {} : { value }),
+    remedy: `give another value; ${file} is as it was`
+  })
 }
 
 /** The text was tried beside the file; people look for it in the file. */
