@@ -79,7 +79,8 @@ export function describeInBrowser(title: string, tests: () => void): void {
   }
   describe(title, () => {
     it('needs a real browser', ({ skip }) => {
-      if (process.env.ROOKERY_BROWSER === 'required') throw new Error(`ROOKERY_BROWSER=required, and there is no browser: install ${WANTED}`)
+      if (process.env.ROOKERY_BROWSER === 'required')
+        throw new Error(`ROOKERY_BROWSER=required, and there is no browser: install ${WANTED}`)
       skip(`no browser was found: install ${WANTED}`)
     })
   })
