@@ -1,9 +1,12 @@
 import type { ProtocolTraffic } from '../../src/net/traffic.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
+import type { SimNode } from '../engine/boot-node.ts'
 import { eachOf } from '../engine/each-of.ts'
 import { collectedHeapBytes } from '../engine/lean-heap.ts'
 import { LoopWatch } from '../engine/machine-watch.ts'
 import { RealEngine, type RealEngineInit } from '../engine/real-engine.ts'
+import type { Seams } from '../engine/seams.ts'
+import type { Fact } from './facts.ts'
 import type { AuditTotal, NodeAction, NodePool } from './node-pool.ts'
 import { type Performed, Performer } from './performer.ts'
 
@@ -13,11 +16,14 @@ const AUDITS_AT_ONCE = 16
 export class LocalPool implements NodePool {
   readonly engine: RealEngine
   readonly #performer: Performer
+  readonly #seams: Seams
   readonly #indexByPeer = new Map<string, number>()
   #watch = new LoopWatch()
+  #looks = 0
 
   constructor(init: RealEngineInit) {
-    const clock: Clock = init.clock ?? systemClock
+    this.#seams = init.seams ?? {}
+    const clock: Clock = init.clock ?? this.#seams.clock ?? systemClock
     this.engine = new RealEngine(init)
     this.#performer = new Performer({ seed: init.seed, nodes: init.nodes, clock })
   }
@@ -26,8 +32,13 @@ export class LocalPool implements NodePool {
     await this.engine.boot(step)
     for (const sim of this.engine.nodes) {
       this.#indexByPeer.set(sim.node.peer, sim.index)
-      await this.#performer.prepare(sim)
+      await this.#prepare(sim)
     }
+  }
+
+  async #prepare(sim: SimNode): Promise<void> {
+    await this.#seams.onNode?.(sim)
+    await this.#performer.prepare(sim)
   }
 
   bootFirst(): Promise<void> {
@@ -44,7 +55,7 @@ export class LocalPool implements NodePool {
       return { outcome: { action }, facts: [] }
     }
     if (action.do === 'restart') {
-      if (!this.engine.isUp(action.node)) await this.#performer.prepare(await this.engine.restart(action.node))
+      if (!this.engine.isUp(action.node)) await this.#prepare(await this.engine.restart(action.node))
       return { outcome: { action }, facts: [] }
     }
     return await this.#performer.perform(this.engine.node(action.node), action, signal)
@@ -65,7 +76,19 @@ export class LocalPool implements NodePool {
       total.queued += queued
       total.queuedMost = Math.max(total.queuedMost, queued)
     })
+    total.facts.push(...(await this.#probe(up, signal)))
     return total
+  }
+
+  /** At each look another node is tried. */
+  async #probe(up: readonly SimNode[], signal: AbortSignal): Promise<Fact[]> {
+    const target = up[this.#looks++ % Math.max(1, up.length)]
+    const caller = up[this.#looks % Math.max(1, up.length)]
+    return target === undefined || caller === undefined || target === caller ? [] : await this.#performer.probe(caller, target, signal)
+  }
+
+  async chains(nodes: readonly number[]): Promise<Fact[]> {
+    return nodes.flatMap((index) => this.#performer.chains({ index }))
   }
 
   async links(max: number): Promise<[number, number][]> {

@@ -165,6 +165,10 @@ export class RealRun implements EngineRun {
       if (fact.fact === 'acked') this.#acked.add(fact.id)
       invariants.see(fact, this.#nowMs)
     }
+    // at every ack: what both ends hold now
+    if (action.do === 'send' || action.do === 'openSession') {
+      for (const fact of await this.#pool.chains([action.node, action.to])) invariants.see(fact, this.#nowMs)
+    }
     if (action.do === 'publish') this.#published.add(action.node)
     if (action.do === 'restart') this.#down.delete(action.node)
     if (action.do === 'join' || action.do === 'leave') this.#membership(action)
