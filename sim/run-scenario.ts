@@ -124,7 +124,15 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
         return new World({ engine: local.engine, seed, log, measured: recorder.measured, share: hostile, searches: 20, signal })
       })
     }
-    engine = new RealRun({ pool, plan, context, attacks, measure, failed: (what, node, error) => log.failed(what, node, error) })
+    engine = new RealRun({
+      pool,
+      plan,
+      context,
+      attacks,
+      measure,
+      lastWorkMs: options.seams?.lastWorkMs,
+      failed: (what, node, error) => log.failed(what, node, error)
+    })
   }
   let rssBytesBooted = watch.rssBytesBefore
   const wallOf = () => systemClock.monotonicMs() - startedMs

@@ -14,6 +14,8 @@ export interface NodeParts {
 export interface Seams {
   /** of all nodes, and of what judges them; default: the system's */
   readonly clock?: Clock
+  /** how long the end of a run waits for what was acknowledged and has not come; default 10 s */
+  readonly lastWorkMs?: number
   /** settings and parts of one node, over those that every node has */
   parts?(index: number): NodeParts
   /** told of each node before it is put to work, after a restart too */

@@ -25,7 +25,7 @@ export class LocalPool implements NodePool {
     this.#seams = init.seams ?? {}
     const clock: Clock = init.clock ?? this.#seams.clock ?? systemClock
     this.engine = new RealEngine(init)
-    this.#performer = new Performer({ seed: init.seed, nodes: init.nodes, clock })
+    this.#performer = new Performer({ seed: init.seed, nodes: init.nodes, clock, patienceMs: this.#seams.lastWorkMs })
   }
 
   async boot(step: () => void): Promise<void> {

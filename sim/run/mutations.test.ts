@@ -10,7 +10,9 @@ import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import type { Seams } from '../engine/seams.ts'
 import { type RunOptions, runScenario } from '../run-scenario.ts'
 import { INVARIANTS, type InvariantName } from '../scenario/definition.ts'
+import type { Plan } from '../scenario/events.ts'
 import { parseScenario } from '../scenario/parse.ts'
+import { eventLines, shrinkRun, symptomsOf } from './shrink-run.ts'
 
 const NODES = 5
 const SPACE = 'org.agentnet/a.b@1'
@@ -115,6 +117,7 @@ const MUTATIONS: Readonly<Record<InvariantName, Mutation>> = {
     timeline: MAIL_FOR_A_SLEEPER,
     make: () => ({
       seams: {
+        lastWorkMs: 500,
         parts: (index) => (index === NODES - 1 ? { level: new ForgetfulLevel({ keyEncoding: 'utf8', valueEncoding: 'view' }) } : {})
       }
     })
@@ -264,5 +267,32 @@ describe('a deliberate fault of real nodes', { timeout: 300_000 }, () => {
     expect(report.failures).toEqual([])
     const unseen = report.invariants.filter(({ state }) => state !== 'holds').map(({ invariant }) => invariant)
     expect(unseen).toEqual(['no-honest-blacklisted'])
+  })
+
+  it('is made short: of ten events the one message that is handed over twice is left, and its plan fails again', async () => {
+    const { make } = MUTATIONS['notified-once']
+    const long = scenario(`
+      stage: announce
+      { do: announce, who: { group: awake, node: 0 }, space: ${SPACE} }
+      stage: join
+      { do: join, who: { group: awake, count: 3 }, space: ${SPACE} }
+      { stage: search, lasts: 1s }
+      { do: discover, who: { group: awake, count: 3 }, space: ${SPACE} }
+      { do: publish, who: { group: awake, node: 3 } }
+      ${MAIL_FOR_A_SLEEPER.trim()}
+      ${MAIL_TO_A_WAKER.trim().replace('stage: mail', 'stage: more mail')}
+    `)
+    const options = { seed: 2, ...make() }
+    const failed = await runScenario(long, options)
+    expect(symptomsOf(failed)).toEqual(['invariant notified-once'])
+    const told: number[] = []
+    const short = await shrinkRun(long, options, failed, { runsMax: 30, onProgress: ({ events }) => told.push(events) })
+    expect(short.shrunk).toMatchObject({ events: 1, of: 10 })
+    expect(eventLines(short.plan as Plan)).toEqual(['more mail, at 0.0 s: send node 1 to 2 bytes 64 id 1'])
+    expect(told.at(0)).toBe(10)
+    expect(told.at(-1)).toBe(1)
+    expect(short.replay).toBe('rookery sim run mutation --nodes 5 --seed 2')
+    const again = await runScenario(long, { ...options, plan: short.plan as Plan })
+    expect(symptomsOf(again)).toEqual(['invariant notified-once'])
   })
 })

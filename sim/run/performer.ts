@@ -46,9 +46,11 @@ export class Performer {
   /** sessions that are open, by node; a node's own bound bounds them */
   readonly #sessions = new Map<number, Set<Session>>()
   readonly #nodes: number
+  readonly #patienceMs: number
   #probes = 0
 
-  constructor({ seed, nodes, clock }: { seed: number; nodes: number; clock: Clock }) {
+  constructor({ seed, nodes, clock, patienceMs }: { seed: number; nodes: number; clock: Clock; patienceMs?: number | undefined }) {
+    this.#patienceMs = patienceMs ?? SLEEPERS_WAIT_MS
     this.#seed = seed
     this.#nodes = nodes
     this.#clock = clock
@@ -228,7 +230,7 @@ export class Performer {
     }
     if (awake === 'woken' && messages > 0) {
       await node.setMode(agent, { mode: 'always_on' }, { signal }).catch(() => {})
-      const untilMs = this.#clock.monotonicMs() + SLEEPERS_WAIT_MS
+      const untilMs = this.#clock.monotonicMs() + this.#patienceMs
       while ((await node.queueUsage(agent)).messages > 0 && this.#clock.monotonicMs() < untilMs) await this.#clock.sleep(50, { signal })
     }
     const waiting = await node.queue.list(homeOf(agent))

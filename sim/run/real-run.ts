@@ -27,6 +27,7 @@ export interface RealRunInit {
   plan: Plan
   context: RunContext
   attacks: Attacks | undefined
+  lastWorkMs?: number | undefined
   /** watches the loop while a measured stage runs */
   measure<T>(work: () => Promise<T>): Promise<T>
   failed(what: string, node: number, error: unknown): void
@@ -251,7 +252,7 @@ export class RealRun implements EngineRun {
     const asleep = [...this.#down]
     await eachOf(asleep, PUBLISH_AT_ONCE, async (node) => void (await this.#pool.perform({ do: 'restart', node }, this.#c.signal)))
     this.#down.clear()
-    const untilMs = systemClock.monotonicMs() + LAST_WORK_MS
+    const untilMs = systemClock.monotonicMs() + (this.#init.lastWorkMs ?? LAST_WORK_MS)
     await this.#audit('woken')
     while (!this.#allHanded() && systemClock.monotonicMs() < untilMs) {
       await systemClock.sleep(LAST_WORK_LOOK_MS, { signal: this.#c.signal })
