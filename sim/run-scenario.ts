@@ -176,6 +176,7 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
     recorder,
     invariants,
     memory: { rssBytesBefore: watch.rssBytesBefore, rssBytesBooted, rssBytesMax: watch.rssBytesMax },
+    room: watch.memory(),
     eventLoop: worst(loops),
     sent: engine.sent(),
     eventLog: { sha256: hash.digest('hex'), lines },

@@ -105,7 +105,13 @@ export class Invariants {
         )
       case 'idle': {
         const grown = fact.after - fact.before
-        return this.#judge('idle-memory-flat', grown <= fact.slackEach * fact.nodes, atMs, 0, `${fact.nodes} idle nodes grew by ${grown}`)
+        return this.#judge(
+          'idle-memory-flat',
+          grown <= fact.slackEach * fact.nodes,
+          atMs,
+          0,
+          `${fact.nodes} idle nodes grew by ${grown}, from ${fact.before}`
+        )
       }
     }
   }

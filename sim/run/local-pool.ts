@@ -1,5 +1,6 @@
 import type { ProtocolTraffic } from '../../src/net/traffic.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
+import { KeyedLock } from '../../src/platform/keyed-lock.ts'
 import type { SimNode } from '../engine/boot-node.ts'
 import { eachOf } from '../engine/each-of.ts'
 import { collectedHeapBytes } from '../engine/lean-heap.ts'
@@ -19,6 +20,7 @@ export class LocalPool implements NodePool {
   readonly #seams: Seams
   readonly #indexByPeer = new Map<string, number>()
   #watch = new LoopWatch()
+  readonly #lives = new KeyedLock()
   #looks = 0
 
   constructor(init: RealEngineInit) {
@@ -50,12 +52,12 @@ export class LocalPool implements NodePool {
   }
 
   async perform(action: NodeAction, signal: AbortSignal): Promise<Performed> {
-    if (action.do === 'kill') {
-      await this.engine.kill(action.node)
-      return { outcome: { action }, facts: [] }
-    }
-    if (action.do === 'restart') {
-      if (!this.engine.isUp(action.node)) await this.#prepare(await this.engine.restart(action.node))
+    if (action.do === 'kill' || action.do === 'restart') {
+      // on a slow machine the next crash is due before the node is back from the last: one life at a time
+      await this.#lives.run(String(action.node), async () => {
+        if (action.do === 'kill') await this.engine.kill(action.node)
+        else if (!this.engine.isUp(action.node)) await this.#prepare(await this.engine.restart(action.node))
+      })
       return { outcome: { action }, facts: [] }
     }
     return await this.#performer.perform(this.engine.node(action.node), action, signal)

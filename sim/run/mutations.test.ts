@@ -12,7 +12,8 @@ import { type RunOptions, runScenario } from '../run-scenario.ts'
 import { INVARIANTS, type InvariantName } from '../scenario/definition.ts'
 import type { Plan } from '../scenario/events.ts'
 import { parseScenario } from '../scenario/parse.ts'
-import { eventLines, shrinkRun, symptomsOf } from './shrink-run.ts'
+import { eventLines } from './event-lines.ts'
+import { shrinkRun, symptomsOf } from './shrink-run.ts'
 
 const NODES = 5
 const SPACE = 'org.agentnet/a.b@1'

@@ -124,7 +124,10 @@ function summary(out: Output, report: SimReport, files: { json: string; html: st
       ])
     )
   }
-  if (!report.latencyValid) out.line('\nThe event loop was saturated: latencies tell of this machine, not of a network.')
+  for (const limit of report.machineLimits) {
+    const what = limit === 'memory' ? 'Memory was nearly used up' : 'The event loop was saturated'
+    out.line(`\n${what}: latencies tell of this machine, not of a network.`)
+  }
   for (const { invariant, atMs, node, message } of report.broken.slice(0, 5)) {
     out.line(`${out.paint.red('broken')}  ${invariant}, ${seconds(atMs)}, node ${node}: ${message}`)
   }
