@@ -168,7 +168,9 @@ export const configSchema = z.strictObject({
       enabled: z.boolean().default(true),
       host: loopback.default('127.0.0.1'),
       /** absent: 4712 or the next free one; set by hand it must be free; 0: any */
-      port: z.int().min(0).max(65_535).optional()
+      port: z.int().min(0).max(65_535).optional(),
+      /** the page at /dashboard, for who `rookery dashboard` signs in */
+      dashboard: z.boolean().default(true)
     })
     .prefault({}),
   queue: z
