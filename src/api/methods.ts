@@ -32,7 +32,7 @@ import type {
   SpaceView
 } from '../spaces/spaces.ts'
 import type { StoreState } from '../store/store.ts'
-import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
+import { JSON_DEPTH_MAX, tooDeep } from '../tasks/json-bounds.ts'
 import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
 import type { WorkProgress } from '../work/work-solver.ts'
 import { FRIEND_PARAMS, type FriendResults } from './friend-methods.ts'

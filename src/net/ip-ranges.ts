@@ -12,7 +12,9 @@ function ip4Bytes(text: string): Uint8Array | undefined {
 function ip6Bytes(text: string): Uint8Array | undefined {
   const halves = text.split('::')
   if (halves.length > 2) return undefined
-  const [left, right] = [groupsOf(halves[0] ?? ''), halves[1] === undefined ? [] : groupsOf(halves[1])]
+  const [head = '', tail] = halves
+  const left = groupsOf(head, tail === undefined)
+  const right = groupsOf(tail ?? '', true)
   if (left === undefined || right === undefined) return undefined
   const missing = 8 - left.length - right.length
   if (halves.length === 1 ? missing !== 0 : missing < 1) return undefined
@@ -22,13 +24,13 @@ function ip6Bytes(text: string): Uint8Array | undefined {
   return bytes
 }
 
-/** The last two groups may stand as an IPv4 address. */
-function groupsOf(text: string): number[] | undefined {
+/** The last two groups of an address may stand as an IPv4 address. */
+function groupsOf(text: string, isEnd: boolean): number[] | undefined {
   if (text === '') return []
   const groups: number[] = []
   const parts = text.split(':')
   for (const [i, part] of parts.entries()) {
-    const ip4 = i === parts.length - 1 ? ip4Bytes(part) : undefined
+    const ip4 = isEnd && i === parts.length - 1 ? ip4Bytes(part) : undefined
     if (ip4 !== undefined) groups.push(((ip4[0] as number) << 8) | (ip4[1] as number), ((ip4[2] as number) << 8) | (ip4[3] as number))
     else if (/^[0-9a-f]{1,4}$/i.test(part)) groups.push(Number.parseInt(part, 16))
     else return undefined
