@@ -16,6 +16,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
 import type { Store } from '../store/store.ts'
+import { boundTable } from './bounded-table.ts'
 import { KademliaDht } from './dht.ts'
 import { DhtDatastore } from './dht-datastore.ts'
 import { type KadRpc, Lookup } from './dht-lookup.ts'
@@ -98,6 +99,8 @@ export interface HostInit {
         initialQuerySelfIntervalMs?: number | undefined
         querySelfIntervalMs?: number | undefined
         bytesMax?: number | undefined
+        /** `by-prefix`: k peers for each number of leading bits that they share with us, for networks of many nodes in one process */
+        table?: 'every-bucket' | 'by-prefix' | undefined
       }
     | undefined
 }
@@ -207,6 +210,7 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
 
   const kad = libp2p.services.dht
   const { kb } = kad.routingTable
+  if (init.dht?.table === 'by-prefix') boundTable(kb, { own: crypto.sha256(self.toMultihash().bytes), k: kBucketSize })
   kb.closest = (place, options) => closestInTable(kb.root, place, { count: options?.count ?? kBucketSize, exclude: options?.exclude })
   const { peerStore } = libp2p
   const connected = async (wanted: (peer: string) => boolean = () => true) => {
