@@ -49,7 +49,7 @@ import type { Traffic } from './net/traffic.ts'
 import { mayKeepFor } from './node-mail.ts'
 import { openOnAnyPort, openOnGivenPort, PortMemory } from './node-ports.ts'
 import type { Observed } from './ops/observed.ts'
-import { watchDht, watchedSolver } from './ops/watches.ts'
+import { watchDht, watchedSolver, watchTodos } from './ops/watches.ts'
 import { type Clock, systemClock } from './platform/clock.ts'
 import { Closing } from './platform/closing.ts'
 import { type Logger, silentLogger } from './platform/logger.ts'
@@ -200,6 +200,8 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const { interruptMs, attemptsMax, retryFirstMs, retryLastMs } = config.tasks
   const todos = await createTodos({ ...components, gate: contracts }, { interruptMs, attemptsMax, retryFirstMs, retryLastMs })
   closing.push('todos', 500, () => todos.stop())
+  const { observed } = overrides
+  if (observed !== undefined) watchTodos(todos, { observed })
   const push = config.push.enabled
     ? await NodePush.open({
         ...components,
@@ -226,7 +228,6 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   })
   const host = await openHost(config, overrides, { ...components, evidence }, { key, ports })
   closing.push('host', 1_500, () => host.stop())
-  const { observed } = overrides
   if (observed !== undefined) watchDht(host.dht, { ...base, observed })
   go()
   if (config.dataDir !== undefined && config.bootstrap.length > 0 && agents.list().length > 0) {

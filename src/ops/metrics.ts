@@ -14,6 +14,8 @@ export interface NodeMetrics {
   readonly contentType: string
   /** as values, for who reads them in this process */
   json(): Promise<MetricObjectWithValues<MetricValue<string>>[]>
+  /** every metric with the names of its labels, those without a value too */
+  facts(): { name: string; help: string; type: string; labels: readonly string[] }[]
 }
 
 const STORE_STATES = ['ok', 'full', 'failing', 'down'] as const
@@ -60,7 +62,20 @@ export function nodeMetrics(node: RookeryNode, init: NodeMetricsInit): NodeMetri
       it.inc({ outcome: 'failed' }, failed)
     })
   }
-  return { text: () => registry.metrics(), contentType: registry.contentType, json: () => registry.getMetricsAsJSON() }
+  return {
+    text: () => registry.metrics(),
+    contentType: registry.contentType,
+    json: () => registry.getMetricsAsJSON(),
+    facts: () => factsOf(registry)
+  }
+}
+
+function factsOf(registry: Registry): ReturnType<NodeMetrics['facts']> {
+  return registry.getMetricsAsArray().map((metric) => {
+    const { name, help, type, labelNames } = metric as unknown as { name: string; help: string; type: string; labelNames: string[] }
+    // a histogram names the label of its buckets itself
+    return { name, help, type: String(type), labels: labelNames.filter((label) => label !== 'le') }
+  })
 }
 
 interface Into {

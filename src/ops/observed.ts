@@ -21,6 +21,21 @@ export class Observed {
     ...this.#registers
   })
 
+  readonly tasksCreated = new Counter({
+    name: 'rookery_tasks_created_total',
+    help: 'tasks made, by the protocol that they came by',
+    labelNames: ['door'] as const,
+    ...this.#registers
+  })
+
+  readonly tasks = new Histogram({
+    name: 'rookery_task_duration_seconds',
+    help: 'tasks that ended, from the moment they were made; waiting for answers and approvals is in it',
+    labelNames: ['state'] as const,
+    buckets: [0.01, 0.05, 0.25, 1, 5, 30, 120, 600, 3_600, 86_400],
+    ...this.#registers
+  })
+
   readonly storeSync = new Histogram({
     name: 'rookery_store_sync_duration_seconds',
     help: 'synced batches of the store, each for all who waited',
@@ -47,6 +62,6 @@ export class Observed {
   readonly workTries = new Counter({ name: 'rookery_work_tries_total', help: 'hashes computed for proofs of work', ...this.#registers })
 
   get all() {
-    return [this.http, this.control, this.storeSync, this.dht, this.work, this.workTries]
+    return [this.http, this.control, this.tasksCreated, this.tasks, this.storeSync, this.dht, this.work, this.workTries]
   }
 }

@@ -1,7 +1,9 @@
 import type { ControlHandlers } from '../api/control-server.ts'
 import type { Dht } from '../net/host.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { WorkSolver } from '../work/solver.ts'
+import { stateClass } from '../tasks/states.ts'
+import type { Todos } from '../tasks/todo.ts'
+import type { WorkSolver } from '../work/work-solver.ts'
 import type { Observed } from './observed.ts'
 import type { OpsRoute } from './ops-server.ts'
 
@@ -52,6 +54,18 @@ export function watchDht(dht: Dht, { clock, observed }: Watching): void {
       observed.dht.observe({ query: 'values', outcome }, (clock.monotonicMs() - startMs) / 1_000)
     }
   }
+}
+
+/** Counts tasks as they begin and end, and how long they took. */
+export function watchTodos(todos: Pick<Todos, 'onCommit'>, { observed }: Pick<Watching, 'observed'>): void {
+  todos.onCommit(({ createdAtMs }, events) => {
+    for (const { kind, state, door, atMs } of events) {
+      if (kind === 'created') observed.tasksCreated.inc({ door })
+      if ((kind === 'ended' || kind === 'created') && stateClass(state) === 'terminal') {
+        observed.tasks.observe({ state }, Math.max(0, atMs - createdAtMs) / 1_000)
+      }
+    }
+  })
 }
 
 /** The same solver, timed. */
