@@ -96,7 +96,7 @@ afterAll(async () => {
   for (const dir of dirs) dir.remove()
 })
 
-type Read = MetricObjectWithValues<MetricValue<string>>
+type Read = MetricObjectWithValues<MetricValue<string> & { metricName?: string }>
 
 /** What each label may hold. */
 const LABELS: { readonly [label: string]: RegExp } = {
