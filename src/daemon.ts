@@ -10,8 +10,10 @@ import { SignIns } from './dashboard/sign-ins.ts'
 import { EXIT_CODES } from './errors.ts'
 import { Traffic } from './net/traffic.ts'
 import { type NodeOverrides, STOP_MS_MAX, startNode } from './node.ts'
+import { Observed } from './ops/observed.ts'
 import { openOps } from './ops/open-ops.ts'
 import { Vitals } from './ops/vitals.ts'
+import { watchedHandlers } from './ops/watches.ts'
 import { bothSinks, LogRing } from './platform/log-ring.ts'
 import { silentLogger } from './platform/logger.ts'
 import { createLogger } from './platform/pino-logger.ts'
@@ -74,19 +76,21 @@ export async function runDaemon(config: Config & { dataDir: string }, options: D
   process.on('SIGHUP', byHangUp)
   try {
     const traffic = options.overrides?.traffic ?? new Traffic()
-    node = await startNode(config, { ...options.overrides, logger, traffic, signal: starting.signal })
+    const observed = options.overrides?.observed ?? new Observed()
+    node = await startNode(config, { ...options.overrides, logger, traffic, observed, signal: starting.signal })
     const running = node
     try {
       const vitals = new Vitals(running, { traffic })
       const signIns = config.ops.enabled && config.ops.dashboard ? new SignIns(running) : undefined
       await openControl(running, config.dataDir, {
         vitals,
+        observed,
         ...(reload === undefined ? {} : { reload }),
         ...(signIns === undefined ? {} : { signIns })
       })
       if (config.ops.enabled) {
         const dashboard = signIns === undefined ? {} : { dashboard: { signIns, vitals, ...(own === undefined ? {} : { logs }) } }
-        running.opsUrl = (await openOps(running, { traffic, ...dashboard })).url
+        running.opsUrl = (await openOps(running, { traffic, observed, logger: own, ...dashboard })).url
       }
       options.onReady?.(await nodeStatus(running))
     } catch (error) {
@@ -109,10 +113,12 @@ export async function runDaemon(config: Config & { dataDir: string }, options: D
 export async function openControl(
   node: RookeryNode,
   dataDir: string,
-  daemon: { reload?: Reload } & OperatorParts = {}
+  { observed, ...daemon }: { reload?: Reload; observed?: Observed } & OperatorParts = {}
 ): Promise<ControlServer> {
-  const { startedAtMs, logger, random } = node
-  const control = await serveControl({ handlers: controlHandlers(node, daemon), logger, random }, { dataDir, startedAtMs })
+  const { startedAtMs, logger, random, clock } = node
+  const own = controlHandlers(node, daemon)
+  const handlers = observed === undefined ? own : watchedHandlers(own, { clock, observed })
+  const control = await serveControl({ handlers, logger, random }, { dataDir, startedAtMs })
   node.closeFirst('control API', 500, () => control.close())
   writeLockFile(dataDir, { startedAtMs, socket: control.address })
   return control

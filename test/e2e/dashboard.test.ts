@@ -49,9 +49,10 @@ describe('`rookery dashboard`', () => {
     const { token } = (await (await post('sign-in', { code: new URL(url).hash.slice(1) })).json()) as { token: string }
     const stream = await post('stream', {}, { authorization: `Bearer ${token}` })
     expect(stream.status).toBe(200)
-    const reader = (stream.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream()).getReader()
+    const reader = (stream.body as ReadableStream<Uint8Array>).getReader()
+    const decoder = new TextDecoder()
     let text = ''
-    while (!text.includes('"section":"trust"')) text += (await reader.read()).value ?? ''
+    while (!text.includes('"section":"trust"')) text += decoder.decode((await reader.read()).value, { stream: true })
     expect(text).toContain('"hello"')
     expect(text).toContain('"name":"bob"')
     await reader.cancel()
