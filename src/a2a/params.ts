@@ -1,5 +1,6 @@
-import { z } from 'zod'
-import { fieldPath, holdsHalfSurrogate, messageSchema } from '../tasks/message.ts'
+import * as z from 'zod'
+import { holdsHalfSurrogate } from '../tasks/json-bounds.ts'
+import { fieldPath, messageSchema } from '../tasks/message.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 import { A2aError, type FieldViolation, invalidParams } from './a2a-error.ts'
 import { isObject } from './json-rpc.ts'
@@ -53,6 +54,10 @@ const schemas = {
 } as const satisfies Record<string, z.ZodType>
 
 export type A2aMethod = keyof typeof schemas
+export function isMethod(name: unknown): name is A2aMethod {
+  return typeof name === 'string' && Object.hasOwn(schemas, name)
+}
+
 /** Those whose answer is a stream. */
 export type StreamMethod = 'SendStreamingMessage' | 'SubscribeToTask'
 

@@ -1,8 +1,9 @@
 import type { ExecutionRequirements } from '../../protocol/ecc/objects.ts'
 import { type ToolAnnotations, tightenByAnnotations } from '../../protocol/ecc/tighten.ts'
 import { eidFromDid } from '../../protocol/identity/eid.ts'
+import { DeliveryRefused } from '../a2a/delivery-refused.ts'
 import { createKeepAsleep } from '../a2a/keep-asleep.ts'
-import { DeliveryRefused, type LocalA2a } from '../a2a/local-a2a.ts'
+import type { LocalA2a } from '../a2a/local-a2a.ts'
 import { outcomeOfRefusal } from '../a2a/send-message.ts'
 import { RookeryError } from '../errors.ts'
 import { homeOf, type LocalAgent } from '../identity/agent.ts'
@@ -15,8 +16,8 @@ import { workView } from './work-views.ts'
 
 /** What MCP sessions do through the node: the same calls that A2A, the control API and the library make. */
 export function nodeMcpActions(parts: NodeParts, local: LocalA2a, node: Pick<RookeryNode, 'send' | 'spaces'>): McpActions {
-  const { access, agents, todos, outgoing, queue, random } = parts
-  const keep = createKeepAsleep({ outgoing, queue })
+  const { access, agents, todos, outgoing, queue, random, tracer } = parts
+  const keep = createKeepAsleep({ outgoing, queue, tracer })
   return {
     async createFor(principal, request) {
       const to = localAgent(parts, request.agent)
