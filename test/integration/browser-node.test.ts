@@ -134,7 +134,7 @@ describeInBrowser('a node in a page', () => {
       const said = openChannel(theirs() as Session, CHANNEL).send(Buffer.from('hello, page'))
       const heard = page.evaluate(async () => {
         const { channel } = held as unknown as { channel: Rookery.Channel }
-        for await (const { payload } of channel) return new TextDecoder().decode(payload)
+        return new TextDecoder().decode((await channel.receive())?.payload)
       })
       expect(await heard).toBe('hello, page')
       await said

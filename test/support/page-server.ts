@@ -40,7 +40,10 @@ export async function servePages(folders: readonly string[]): Promise<PageServer
   const server = createServer((request, response) => {
     const name = normalize(new URL(request.url ?? '/', 'http://page').pathname).replace(/^[/\\]+/, '')
     const body = name === '' ? EMPTY : name === 'held.js' ? HELD : fileOf(folders, name)
-    if (body === undefined) return response.writeHead(404).end()
+    if (body === undefined) {
+      response.writeHead(404).end()
+      return
+    }
     response.writeHead(200, {
       'content-type': TYPES[extname(name)] ?? 'text/html',
       'content-security-policy': STRICT_CSP,

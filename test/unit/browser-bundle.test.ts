@@ -61,18 +61,18 @@ describe('the bundle for pages', () => {
   })
 
   it('cannot be made of code that names a module of Node', async () => {
-    const entry = (code: string) =>
-      ({
+    const bundled = (code: string) =>
+      build({
         stdin: { contents: code, resolveDir: folder },
         bundle: true,
         write: false,
         platform: 'browser',
         logLevel: 'silent',
         plugins: [withoutNode]
-      }) as const
-    await expect(build(entry("import { readFileSync } from 'node:fs'; console.log(readFileSync)"))).rejects.toThrow(
+      })
+    await expect(bundled("import { readFileSync } from 'node:fs'; console.log(readFileSync)")).rejects.toThrow(
       'node:fs is a module of Node'
     )
-    await expect(build(entry("import { connect } from 'net'; console.log(connect)"))).rejects.toThrow('net is a module of Node')
+    await expect(bundled("import { connect } from 'net'; console.log(connect)")).rejects.toThrow('net is a module of Node')
   })
 })
