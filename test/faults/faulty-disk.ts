@@ -1,5 +1,17 @@
 import { execFileSync } from 'node:child_process'
-import { closeSync, existsSync, mkdtempSync, openSync, readdirSync, readFileSync, readSync, rmSync, statSync, truncateSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeSync
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { randomFraction, seededRandom } from '../../src/platform/random.ts'
@@ -79,7 +91,9 @@ export class FaultyDisk {
 
   /** Puts these in the place of the former ones. */
   arm(faults: DiskFaults): void {
-    this.#write(new Uint32Array(MEMBERS.filter((member) => !COUNTED.includes(member)).map((member) => faults[member as keyof DiskFaults] ?? 0)))
+    this.#write(
+      new Uint32Array(MEMBERS.filter((member) => !COUNTED.includes(member)).map((member) => faults[member as keyof DiskFaults] ?? 0))
+    )
   }
 
   heal(): void {
