@@ -9,7 +9,7 @@ const KINDS = {
   tasks: /^todo/,
   queue: /^asleep-/,
   outbox: /^(outbox|outgoing)$/,
-  keeping: /^keeper-/,
+  keeping: /^(keeper|kept)-/,
   replays: /^(replay|delivery-clock)/,
   sessions: /^session(?!-ese)/,
   state: /^(session-ese|groups)/,
