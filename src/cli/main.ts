@@ -163,16 +163,18 @@ function descendants(command: Command): Command[] {
   return command.commands.flatMap((child) => [child, ...descendants(child)])
 }
 
-/** Names of all commands that do something, as one types them after `rookery`; for documents and tests. */
-export function commandNames(): string[] {
+/** All commands as they are declared; running one of them does nothing. For documents and tests. */
+export function commandTree(): Command {
   const context: CliContext = { streams: { stdout: process.stdout, stderr: process.stderr }, env: {}, signal: new AbortController().signal }
+  return buildProgram(context, async () => {})
+}
+
+/** Names of all commands that do something, as one types them after `rookery`. */
+export function commandNames(): string[] {
   const named = (command: Command, before: string): string[] =>
     command.commands.flatMap((child) => {
       const name = `${before}${child.name()}`
       return child.commands.length > 0 ? [...named(child, `${name} `)] : [name]
     })
-  return named(
-    buildProgram(context, async () => {}),
-    ''
-  )
+  return named(commandTree(), '')
 }
