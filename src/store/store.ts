@@ -1,4 +1,4 @@
-import type { AbstractLevel, AbstractSublevel } from 'abstract-level'
+import type { AbstractLevel, AbstractSnapshot, AbstractSublevel } from 'abstract-level'
 import { equals } from '../../protocol/bytes.ts'
 import { type CborValue, decodeCbor, encodeCbor } from '../../protocol/cbor.ts'
 import { RookeryError } from '../errors.ts'
@@ -31,6 +31,13 @@ export interface RangeOptions {
   lte?: string
   limit?: number
   reverse?: boolean
+  /** reads what stood there then */
+  at?: Snapshot
+}
+
+/** All tables as they stood at one moment; open only within {@link Store.reading}. */
+export interface Snapshot {
+  readonly of: AbstractSnapshot
 }
 
 /** One step of a write batch; made by a table, performed by {@link Store.commit}. */
@@ -47,7 +54,7 @@ export interface WriteOp {
 
 /** A typed sublevel. Keys are text that sorts by UTF-8 bytes; parts from outside go in as hex, so that no key reaches into another. */
 export interface Table<V> {
-  get(key: string): Promise<V | undefined>
+  get(key: string, at?: Snapshot): Promise<V | undefined>
   has(key: string): Promise<boolean>
   entries(range?: RangeOptions): AsyncIterable<[key: string, value: V]>
   keys(range?: RangeOptions): AsyncIterable<string>
@@ -55,6 +62,18 @@ export interface Table<V> {
   del(key: string): WriteOp
 }
 
+/** What LevelDB can and other databases cannot. */
+interface ClassicLevel {
+  approximateSize(start: string, end: string): Promise<number>
+  compactRange(start: string, end: string): Promise<void>
+}
+
+/** Of a row as {@link Store.dump} gives it. */
+export function tableOfKey(key: string): string {
+  return key.slice(1, key.indexOf('!', 1))
+}
+
+type ScanOptions = Omit<RangeOptions, 'at'> & { snapshot?: AbstractSnapshot }
 type Level = AbstractLevel<string | Buffer | Uint8Array, string, Uint8Array>
 type Sublevel = AbstractSublevel<Level, string | Buffer | Uint8Array, string, Uint8Array>
 
@@ -115,6 +134,7 @@ export class Store {
   #flushing: Promise<void> | undefined
   #failure: Failure | undefined
   #reopening: Promise<void> | undefined
+  readonly #onSync: ((ms: number) => void) | undefined
   #closed = false
   /** what there was no room for, until something of its size is admitted again */
   #refusedBytes = 0
@@ -124,17 +144,19 @@ export class Store {
   reopened = 0
 
   // biome-ignore lint/suspicious/noExplicitAny: abstract-level is invariant in its types, and every encoding is set per sublevel
-  constructor(level: AbstractLevel<any, any, any>, { clock = systemClock, room }: { clock?: Clock; room?: DiskRoom } = {}) {
+  constructor(level: AbstractLevel<any, any, any>, init: { clock?: Clock; room?: DiskRoom; onSync?: (ms: number) => void } = {}) {
+    const { clock = systemClock, room, onSync } = init
     this.#level = level as Level
     this.#clock = clock
     this.#room = room
+    this.#onSync = onSync
   }
 
   table<V>(name: string, codec: Codec<V>): Table<V> {
     if (!/^[a-z][a-z0-9-]*$/.test(name)) throw new TypeError(`"${name}" is no table name`)
     return {
-      get: async (key) => {
-        const bytes = await read(await this.#readable(name), key)
+      get: async (key, at) => {
+        const bytes = await read(await this.#readable(name), key, at)
         return bytes === undefined ? undefined : codec.decode(bytes)
       },
       has: async (key) => await (await this.#readable(name)).has(key),
@@ -167,11 +189,11 @@ export class Store {
   /** A scan goes on behind the last key where the database was opened anew meanwhile. */
   async *#scan<T>(
     name: string,
-    range: RangeOptions,
-    over: (sub: Sublevel, range: RangeOptions) => AsyncIterable<T>,
+    { at, ...range }: RangeOptions,
+    over: (sub: Sublevel, range: ScanOptions) => AsyncIterable<T>,
     keyOf: (item: T) => string
   ): AsyncGenerator<T> {
-    let rest = range
+    let rest: ScanOptions = at === undefined ? range : { ...range, snapshot: at.of }
     for (;;) {
       const opened = this.reopened
       try {
@@ -183,7 +205,7 @@ export class Store {
         }
         return
       } catch (error) {
-        if (this.#closed || !ITERATOR_GONE.includes((error as { code?: unknown }).code)) throw error
+        if (this.#closed || at !== undefined || !ITERATOR_GONE.includes((error as { code?: unknown }).code)) throw error
         if (this.#reopening === undefined && this.reopened === opened) throw error
         if (rest.limit !== undefined && rest.limit <= 0) return
       }
@@ -192,6 +214,11 @@ export class Store {
 
   /** @throws RookeryError `STORE_DOWN` */
   async #readable(name: string): Promise<Sublevel> {
+    await this.#opened()
+    return this.#sublevel(name)
+  }
+
+  async #opened(): Promise<void> {
     await this.#reopening
     if (this.#failure?.isDown === true && !this.#closed) {
       throw new RookeryError('STORE_DOWN', `the store could not be opened anew: ${this.#failure.error.message}`, {
@@ -200,13 +227,67 @@ export class Store {
         remedy: 'free space or mend the disk; the node tries again by itself'
       })
     }
-    return this.#sublevel(name)
+  }
+
+  /**
+   * Reads of one moment: whatever `work` reads with the snapshot fits together, however many rows are written meanwhile.
+   * @throws RookeryError `STORE_DOWN`, and `STORE_REOPENED` where the database was opened anew under it
+   */
+  async reading<T>(work: (at: Snapshot) => Promise<T>): Promise<T> {
+    await this.#opened()
+    const of = this.#level.snapshot()
+    const opened = this.reopened
+    try {
+      return await work({ of })
+    } catch (error) {
+      if (this.#reopening === undefined && this.reopened === opened) throw error
+      throw new RookeryError('STORE_REOPENED', 'the store was opened anew while it was read', {
+        kind: 'storage',
+        cause: error,
+        remedy: 'ask again'
+      })
+    } finally {
+      await of.close()
+    }
   }
 
   /** All rows of all tables as they stand at one moment, whatever is written meanwhile; keys hold the name of the table. */
   async *dump(): AsyncGenerator<[key: string, value: Uint8Array]> {
     await this.#reopening
     yield* this.#level.iterator({ keyEncoding: 'utf8', valueEncoding: 'view' }) as AsyncIterable<[string, Uint8Array]>
+  }
+
+  /** Names of the tables that hold something. */
+  async tables(): Promise<string[]> {
+    await this.#reopening
+    const names: string[] = []
+    for (let after = ''; ; ) {
+      const [key] = (await this.#level.keys({ gt: after, limit: 1, keyEncoding: 'utf8' } as never).all()) as unknown as string[]
+      if (key === undefined) return names
+      const name = tableOfKey(key)
+      names.push(name)
+      // every row's key begins with "!table!"
+      after = `!${name}"`
+    }
+  }
+
+  /** What a table takes of LevelDB's files, about; what still lies in its log is not in it. 0 in memory. */
+  async bytesOnDisk(table: string): Promise<number> {
+    await this.#reopening
+    const { approximateSize } = this.#level as Partial<ClassicLevel>
+    return (await approximateSize?.call(this.#level, `!${table}!`, `!${table}"`)) ?? 0
+  }
+
+  /**
+   * Has LevelDB rewrite a table without what was deleted or replaced; reads and writes go on. It needs about the table's size of free room meanwhile.
+   * @throws RookeryError `STORE_FULL`: nothing was touched
+   */
+  async compact(table: string): Promise<void> {
+    const bytes = await this.bytesOnDisk(table)
+    const space = await this.#room?.state()
+    if (space !== undefined && space.totalBytes > 0 && space.freeBytes - bytes < space.reserveBytes) throw storeFull()
+    const { compactRange } = this.#level as Partial<ClassicLevel>
+    await compactRange?.call(this.#level, `!${table}!`, `!${table}"`)
   }
 
   #sublevel(name: string): Sublevel {
@@ -310,7 +391,9 @@ export class Store {
         : { type: 'put' as const, sublevel: this.#sublevel(op.table), key: op.key, value: op.value }
     )
     this.syncs++
+    const startMs = this.#clock.monotonicMs()
     await this.#level.batch(batch as never, { sync: true } as never)
+    this.#onSync?.(this.#clock.monotonicMs() - startMs)
   }
 
   /** A refused batch is in no memory table, so what its keys held can still be read. */
@@ -389,9 +472,10 @@ export class Store {
  * Looks up in this thread where the database can: what is asked for lies in memory or in the system's file cache as a rule, and the detour through
  * the thread pool costs many times the look-up.
  */
-async function read(sub: Sublevel, key: string): Promise<Uint8Array | undefined> {
+async function read(sub: Sublevel, key: string, at: Snapshot | undefined): Promise<Uint8Array | undefined> {
   const { getSync } = sub.supports as { getSync?: boolean }
-  return getSync === true && sub.status === 'open' ? sub.getSync(key) : await sub.get(key)
+  const options = at === undefined ? {} : { snapshot: at.of }
+  return getSync === true && sub.status === 'open' ? sub.getSync(key, options) : await sub.get(key, options)
 }
 
 function usesReserve({ ops, room }: Waiting): boolean {
