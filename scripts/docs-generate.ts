@@ -1,4 +1,5 @@
 /** Writes docs/reference/ from the settings' schema and the commands. `npm run docs:generate`; a test holds that the files are what this gives. */
+import type { EventEmitter } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
@@ -91,7 +92,8 @@ function commandSection(command: Command, name: string): string {
     command,
     error: false
   }
-  command.emit('afterHelp', context)
+  // the types of a command leave out that it emits its help texts
+  ;(command as unknown as EventEmitter).emit('afterHelp', context)
   const table = rows.length === 0 ? '' : `\n| option | |\n|---|---|\n${rows.join('\n')}\n`
   const example = after.trim() === '' ? '' : `\n\`\`\`text\n${after.trim()}\n\`\`\`\n`
   return `## ${name}\n\n\`${usage}\`\n\n${escaped(command.description())}\n${table}${example}`

@@ -237,5 +237,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     failure: [['/no/such/a.json', '/no/such/b.json'], 3, 'SIM_REPORT_UNREADABLE']
   },
   'sim export': { success: 'e2e/sim.test.ts › write files for engines of others', failure: [['churn', '--to', 'nowhere'], 2, 'USAGE'] },
-  'sim list': { success: 'e2e/sim.test.ts › tells the scenarios there are', failure: [['--frobnicate'], 2, 'USAGE'] }
+  'sim list': { success: 'e2e/sim.test.ts › tells the scenarios there are', failure: [['--frobnicate'], 2, 'USAGE'] },
+  top: { success: 'e2e/dashboard.test.ts › prints once where nobody sits at a terminal', failure: [NOBODY, 4, 'NODE_NOT_RUNNING'] },
+  dashboard: { success: 'e2e/dashboard.test.ts › prints an address that signs one page in', failure: [NOBODY, 4, 'NODE_NOT_RUNNING'] }
 }
