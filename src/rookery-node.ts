@@ -472,10 +472,11 @@ export class RookeryNode {
 
   /**
    * Sends an A2A message in the name of one of our agents.
-   * @param options.waitMs - for the task to end, by default 30 s; 0: until it is accepted
-   * @param options.require - the result counts only if the agent's contract, activation and receipt meet these (docs/edge-cloud-contract.md)
-   * @param options.via - `mailbox`: straight into the agent's asleep queue, where it keeps one
-   * @param options.ttlMs - wherever it waits, it ends after so long (G-09), six days at most; default: the longest that each place has
+   *
+   * - `waitMs`: for the task to end, by default 30 s; 0: until it is accepted
+   * - `require`: the result counts only if the agent's contract, activation and receipt meet these (docs/edge-cloud-contract.md)
+   * - `via`, `mailbox`: straight into the agent's asleep queue, where it keeps one
+   * - `ttlMs`: wherever it waits, it ends after so long (G-09), six days at most; default: the longest that each place has
    */
   async send(
     input: { from: HostedAgent; to: Eid; message: JsonObject },
@@ -528,7 +529,7 @@ export class RookeryNode {
     }
     if (options.via === 'mailbox') return await sendByMailbox({ ...this.#parts, keep }, { ...input, to }, { signal })
     return await sendMessage(
-      { ...this.#asking(), clock, messageBytesMax: this.config.http.bodyBytesMax },
+      { ask: (asking, options) => askAgent(this.#asking(), asking, options), clock, messageBytesMax: this.config.http.bodyBytesMax },
       { ...input, to },
       {
         waitMs: options.waitMs ?? SEND_WAIT_DEFAULT_MS,
