@@ -26,6 +26,9 @@ import { SEED_MAX } from './scenario/definition.ts'
 import type { Plan } from './scenario/events.ts'
 import { defaultNodes, planOf } from './scenario/plan.ts'
 import { loadScenario } from './scenario/shipped.ts'
+import { realTime } from './time/real-time.ts'
+import { runVirtually } from './time/virtual-run.ts'
+import type { VirtualTime } from './time/virtual-time.ts'
 
 export { SEED_MAX }
 
@@ -44,10 +47,14 @@ export interface RunOptions {
   engine?: EngineKind
   /** of the real engine; default `memory` */
   transport?: 'memory' | 'quic'
-  /** worker threads of the real engine; default 1, where attacks need it, else as many as pay */
+  /** of the real engine: a second is a second (the default), or time stands still while there is work and leaps when there is none */
+  time?: 'real' | 'virtual'
+  /** worker threads of the real engine; default 1 */
   threads?: number
   /** what happens, in place of what the scenario plans */
   plan?: Plan
+  /** the virtual time that this thread has: set in the thread of such a run alone */
+  within?: VirtualTime
   /** a deliberate fault of the model, for tests of the invariants */
   bug?: Bug
   /** ends the run; the report then tells what was done */
@@ -72,10 +79,13 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
   const seed = checkedSeed(options.seed ?? definition.seed)
   const attacked = definition.timeline.some((entry) => 'do' in entry && entry.do === 'attack')
   const threads = checkedThreads(options.threads ?? 1, { engineKind, transport, attacked })
+  const time = checkedTime(options.time ?? 'real', { engineKind, transport, threads })
   const signal = options.signal ?? new AbortController().signal
   await options.onStart?.()
-  const startedAtMs = systemClock.nowMs()
-  const startedMs = systemClock.monotonicMs()
+  if (time === 'virtual' && options.within === undefined) return await runVirtually(definition, { ...options, nodes, seed })
+  const startedAtMs = realTime.nowMs()
+  const startedMs = realTime.monotonicMs()
+  const beganMs = systemClock.monotonicMs()
   const restoreHeap = leanHeap()
   const watch = new MachineWatch()
   const log = new RunLog(watch, options.onProgress ?? (() => {}))
@@ -124,7 +134,7 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
     engine = new RealRun({ pool, plan, context, attacks, measure, failed: (what, node, error) => log.failed(what, node, error) })
   }
   let rssBytesBooted = watch.rssBytesBefore
-  const wallOf = () => systemClock.monotonicMs() - startedMs
+  const passedMs = () => (engine instanceof ModelEngine ? engine.nowMs : systemClock.monotonicMs() - beganMs)
   try {
     await log.phase('boot and join the DHT', nodes, (done) => engine.boot(done))
     if (engine instanceof RealRun) await log.phase('fill routing tables', nodes, (done) => (engine as RealRun).settle(done))
@@ -137,7 +147,7 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
     }
     if (plan.stages.length > 4) await engine.draw(plan.stages.at(-1)?.name ?? '')
     await log.phase('hand over what waits', 1, () => engine.finish())
-    invariants.end(engine instanceof ModelEngine ? engine.nowMs : wallOf())
+    invariants.end(passedMs())
   } catch (error) {
     if (!signal.aborted) log.failed('the run', 0, error)
   }
@@ -151,11 +161,12 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
     watch.stop()
     restoreHeap()
   }
-  const wallMs = wallOf()
+  const wallMs = realTime.monotonicMs() - startedMs
   return summarize({
     definition,
     engine: engineKind,
     transport: engineKind === 'model' ? 'model' : transport,
+    time: engineKind === 'model' ? 'model' : time,
     threads,
     nodes,
     seed,
@@ -169,6 +180,7 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
     sent: engine.sent(),
     eventLog: { sha256: hash.digest('hex'), lines },
     ...(engine instanceof ModelEngine ? { model: { events: engine.events, simulatedMs: engine.nowMs } } : {}),
+    ...(options.within === undefined ? {} : { virtual: { simulatedMs: Math.round(passedMs()), timers: options.within.fired } }),
     planned: options.plan,
     interrupted
   })
@@ -221,6 +233,19 @@ function checkedSeed(seed: number): number {
     value: seed,
     remedy: 'leave it out for the seed of the scenario'
   })
+}
+
+function checkedTime(
+  time: 'real' | 'virtual',
+  { engineKind, transport, threads }: { engineKind: EngineKind; transport: string; threads: number }
+): 'real' | 'virtual' {
+  const invalid = (message: string, remedy: string) =>
+    new RookeryError('SIM_OPTION_INVALID', message, { kind: 'usage', field: 'time', value: time, remedy })
+  if (time === 'real') return time
+  if (engineKind === 'model') throw invalid('a model has a clock of its own', 'leave out --time')
+  if (transport === 'quic') throw invalid('sockets know no virtual time', 'leave out --transport quic, or --time virtual')
+  if (threads > 1) throw invalid('virtual time is that of one thread', 'leave out --threads, or --time virtual')
+  return time
 }
 
 function checkedThreads(

@@ -14,6 +14,8 @@ import { derivedBytes, derivedRandom } from './seeds.ts'
 /** The simulator's profile: replicas and table small enough that hundreds of nodes fit in one process. */
 export const SIM_K = 8
 const SIM_ALPHA = 3
+/** kad-dht's own look-up of itself is left to ours (`joinDht`, and the host's care of its table), which find all where it finds a few. */
+const QUERY_SELF_MS = 300_000
 /** The first connection of a node comes within this, or it never does. */
 const CONNECT_TIMEOUT_MS = 120_000
 const CONNECT_LOOK_MS = 10
@@ -74,6 +76,7 @@ export async function bootNode(init: BootInit): Promise<SimNode> {
       random: derivedRandom(seed, 'random', index),
       ...(network === undefined ? { transport: 'quic' } : { transport: 'memory', memoryTransport: directTransport(network, index) }),
       http: 'off',
+      dht: { table: 'by-prefix', initialQuerySelfIntervalMs: QUERY_SELF_MS },
       locators: 'on-demand',
       records: 'leave',
       traffic,

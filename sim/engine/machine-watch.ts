@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { type EventLoopUtilization, monitorEventLoopDelay, performance } from 'node:perf_hooks'
-import { systemClock } from '../../src/platform/clock.ts'
+import { realTime } from '../time/real-time.ts'
 
 /** Between two looks at the process's memory */
 const RSS_EVERY_MS = 100
@@ -27,7 +27,7 @@ export function isSaturated({ utilization, delayP99Ms }: EventLoopFigures): bool
 export class MachineWatch {
   readonly rssBytesBefore = process.memoryUsage.rss()
   #rssBytesMax = this.rssBytesBefore
-  #cancel: () => void = () => {}
+  #timer: NodeJS.Timeout | undefined
 
   constructor() {
     this.#look()
@@ -35,7 +35,7 @@ export class MachineWatch {
 
   #look(): void {
     this.rssBytes()
-    this.#cancel = systemClock.after(RSS_EVERY_MS, () => this.#look())
+    this.#timer = realTime.setTimeout(() => this.#look(), RSS_EVERY_MS).unref()
   }
 
   rssBytes(): number {
@@ -54,7 +54,7 @@ export class MachineWatch {
   }
 
   stop(): void {
-    this.#cancel()
+    realTime.clearTimeout(this.#timer)
   }
 }
 

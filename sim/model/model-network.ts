@@ -74,8 +74,8 @@ export class ModelNetwork implements LookupWorld {
   }
 
   met(a: number, b: number): void {
-    this.node(a).table.add(b, (peer) => this.isUp(peer))
-    this.node(b).table.add(a, (peer) => this.isUp(peer))
+    this.node(a).table.add(b)
+    this.node(b).table.add(a)
   }
 
   lookUp(from: number, place: { hi: number; lo: number }): LookupResult {

@@ -1,0 +1,31 @@
+import { parentPort, workerData } from 'node:worker_threads'
+import { VirtualTime } from './virtual-time.ts'
+
+/** The thread of one run in virtual time: nothing that reads a clock is loaded before its time is in place. */
+const time = new VirtualTime().install()
+const { runScenario } = await import('../run-scenario.ts')
+const { RookeryError } = await import('../../src/errors.ts')
+
+type Data = import('./virtual-calls.ts').VirtualWorkerData
+type Reply = import('./virtual-calls.ts').VirtualReply
+
+const { definition, options, log } = workerData as Data
+const say = (reply: Reply) => parentPort?.postMessage(reply)
+const stopping = new AbortController()
+parentPort?.on('message', () => stopping.abort(new Error('interrupted')))
+try {
+  const report = await time.run(() =>
+    runScenario(definition, {
+      ...options,
+      within: time,
+      signal: stopping.signal,
+      onProgress: (progress) => say({ progress }),
+      ...(log ? { onLog: (line: string) => say({ log: line }) } : {})
+    })
+  )
+  say({ report })
+} catch (error) {
+  const message = error instanceof Error ? error.message : String(error)
+  say({ error: error instanceof RookeryError ? { message, code: error.code, kind: error.kind } : { message } })
+}
+parentPort?.close()
