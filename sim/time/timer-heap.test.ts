@@ -9,7 +9,7 @@ describe('timers by when they are due', () => {
         const heap = new TimerHeap<{ atMs: number; order: number; place: number }>()
         const timers = wanted.map(({ atMs }, order) => ({ atMs, order, place: -1 }))
         for (const timer of timers) heap.add(timer)
-        timers.forEach((timer, i) => wanted[i]?.isCancelled && heap.remove(timer))
+        for (const [i, timer] of timers.entries()) if (wanted[i]?.isCancelled) heap.remove(timer)
         const left = timers.filter((_, i) => wanted[i]?.isCancelled === false)
         expect(heap.size).toBe(left.length)
         const out: number[] = []
