@@ -35,6 +35,8 @@ export { SEED_MAX }
 /** Nodes that one process can hold, whatever a scenario would like. */
 const REAL_NODES_MAX = 1_000
 const QUIC_NODES_MAX = 200
+/** In virtual time nodes start this far apart, as a busy operator would start them, and none waits for another's processor. */
+const VIRTUAL_BOOT_EACH_MS = 20
 /** Lines of the event log that a report brings along; all of them are in its hash. */
 const LOG_LINES_MAX = 2_000
 
@@ -123,7 +125,10 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
     const network =
       transport === 'quic' ? 'quic' : new DirectNetwork(new LinkModel(plan.nodes, definition.network, derivedRandom(seed, 'links')))
     const reachability = (index: number) => reachabilityOf(plan.nodes[index], seed)
-    const local = threads > 1 ? undefined : new LocalPool({ nodes, seed, signal, network, reachability })
+    const local =
+      threads > 1
+        ? undefined
+        : new LocalPool({ nodes, seed, signal, network, reachability, bootEachMs: time === 'virtual' ? VIRTUAL_BOOT_EACH_MS : 0 })
     pool = local ?? new ThreadPool({ nodes, seed, signal, threads, plan, network: definition.network })
     if (attacked && local !== undefined) {
       attacks = new Attacks(() => {

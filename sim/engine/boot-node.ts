@@ -45,6 +45,8 @@ export interface BootInit {
   network?: DirectNetwork | undefined
   /** kept over a restart; by default one of its own */
   level?: MemoryLevel<string, Uint8Array>
+  /** of routing: k peers for each number of shared bits, or (where attacks are judged) the product's own, which holds everyone of a small network */
+  table?: 'by-prefix' | 'every-bucket' | undefined
   /** how its agent is reached; by default always */
   reachability?: { mode: ReachabilityMode; window?: WindowInput | undefined } | undefined
 }
@@ -55,7 +57,7 @@ export function newLevel(): MemoryLevel<string, Uint8Array> {
 
 /** Keys follow from seed and index; nothing is written to disk. */
 export async function bootNode(init: BootInit): Promise<SimNode> {
-  const { index, seed, bootstrap, signal, nodeSeed, network, reachability, clock = systemClock } = init
+  const { index, seed, bootstrap, signal, nodeSeed, network, reachability, clock = systemClock, table = 'by-prefix' } = init
   const traffic = new Traffic()
   const level = init.level ?? newLevel()
   const agentSeed = derivedBytes(seed, 'agent-key', index)
@@ -76,7 +78,7 @@ export async function bootNode(init: BootInit): Promise<SimNode> {
       random: derivedRandom(seed, 'random', index),
       ...(network === undefined ? { transport: 'quic' } : { transport: 'memory', memoryTransport: directTransport(network, index) }),
       http: 'off',
-      dht: { table: 'by-prefix', initialQuerySelfIntervalMs: QUERY_SELF_MS },
+      dht: { table, initialQuerySelfIntervalMs: QUERY_SELF_MS },
       locators: 'on-demand',
       records: 'leave',
       traffic,

@@ -24,8 +24,11 @@ export interface RealEngineInit {
   /** what lies between the nodes; by default nothing takes time. `quic`: real connections at loopback */
   network?: DirectNetwork | 'quic'
   clock?: Clock
+  /** between two starts: in virtual time all of them would otherwise come at one instant */
+  bootEachMs?: number
   /** of a network over several threads: which nodes are this one's, and where any of them listens */
   share?: { indices: readonly number[]; addressOf(index: number): string }
+  table?: BootInit['table']
   /** how the agent of each node is reached */
   reachability?: (index: number) => BootInit['reachability']
 }
@@ -52,7 +55,7 @@ export class RealEngine {
    * @throws RookeryError `SIM_NOT_CONNECTED`; what a node's start throws; or the signal's reason
    */
   async boot(step: () => void): Promise<void> {
-    const { nodes, seed, signal, share } = this.#init
+    const { nodes, seed, signal, share, bootEachMs = 0 } = this.#init
     const random = derivedRandom(seed, 'bootstrap')
     if (share === undefined) {
       await this.bootFirst()
@@ -61,6 +64,7 @@ export class RealEngine {
     const joined: SimNode[] = [...this.nodes]
     await eachOf(share?.indices.filter((index) => index > 0) ?? indices(1, nodes), BOOT_AT_ONCE, async (index) => {
       signal.throwIfAborted()
+      if (bootEachMs > 0) await systemClock.sleep(bootEachMs * BOOT_AT_ONCE, { signal })
       const through =
         share === undefined
           ? [this.node(0), ...drawDistinct(random, joined.slice(1), BOOTSTRAP_OTHERS)].flatMap((other) => other.bootstrapAddrs)
@@ -126,12 +130,13 @@ export class RealEngine {
   }
 
   #boot(index: number, more: Pick<BootInit, 'bootstrap' | 'nodeSeed' | 'clock' | 'level'>): Promise<SimNode> {
-    const { seed, signal, clock, reachability } = this.#init
+    const { seed, signal, clock, reachability, table } = this.#init
     return bootNode({
       index,
       seed,
       signal,
       network: this.network,
+      table,
       ...(clock === undefined ? {} : { clock }),
       reachability: reachability?.(index),
       ...more
