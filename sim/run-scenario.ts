@@ -128,7 +128,15 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
     const local =
       threads > 1
         ? undefined
-        : new LocalPool({ nodes, seed, signal, network, reachability, bootEachMs: time === 'virtual' ? VIRTUAL_BOOT_EACH_MS : 0 })
+        : new LocalPool({
+            nodes,
+            seed,
+            signal,
+            network,
+            reachability,
+            table: attacked ? 'every-bucket' : 'by-prefix',
+            bootEachMs: time === 'virtual' ? VIRTUAL_BOOT_EACH_MS : 0
+          })
     pool = local ?? new ThreadPool({ nodes, seed, signal, threads, plan, network: definition.network })
     if (attacked && local !== undefined) {
       attacks = new Attacks(() => {

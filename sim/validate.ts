@@ -4,6 +4,7 @@ import { parseScenario } from './scenario/parse.ts'
 
 /** By how much the two engines may part. */
 export const AGREEMENT = 0.1
+const FAILURES_TOLD = 5
 
 const SCENARIO = parseScenario(
   `name: validation
@@ -27,6 +28,8 @@ export interface Agreement {
   seed: number
   hops: { real: number; model: number }
   success: { real: number; model: number }
+  /** what went wrong with the real nodes; the first few */
+  failures: string[]
   /** |model − real| of real, the larger of the two */
   apart: number
   /** of the real nodes' run: processor time, and the process's memory at its highest */
@@ -62,5 +65,6 @@ export async function agreementAt(nodes: number, { seed = 1, signal, onProgress 
     rssBytesMax: real.memory.rssBytesMax,
     simulatedMs: real.virtual?.simulatedMs ?? 0
   }
-  return { nodes, seed, hops, success, apart: Math.max(part(hops), part(success)), cost }
+  const failures = real.failures.slice(0, FAILURES_TOLD).map(({ what, node, message }) => `${what}, node ${node}: ${message}`)
+  return { nodes, seed, hops, success, failures, apart: Math.max(part(hops), part(success)), cost }
 }

@@ -11,7 +11,7 @@ let isApart = false
 for (const nodes of numbers(process.env.NODES ?? '100,300,500')) {
   for (const seed of numbers(process.env.SEEDS ?? '1')) {
     let phase = ''
-    const { hops, success, apart, cost } = await agreementAt(nodes, {
+    const { hops, success, failures, apart, cost } = await agreementAt(nodes, {
       seed,
       onProgress({ engine, phase: now, done, total }) {
         if (now !== phase) say(`  ${nodes} nodes, seed ${seed}, ${engine}: ${now} (${total})`)
@@ -19,6 +19,7 @@ for (const nodes of numbers(process.env.NODES ?? '100,300,500')) {
         phase = now
       }
     })
+    for (const failure of failures) say(`  ${failure}`)
     const percent = (value: number) => `${(value * 100).toFixed(1)} %`
     isApart ||= apart > AGREEMENT
     say(
