@@ -64,14 +64,17 @@ export class RealEngine {
       step()
     }
     const joined: SimNode[] = [...this.nodes]
+    const underWay = share === undefined ? 0 : BOOT_AT_ONCE * Math.ceil(nodes / Math.max(1, share.indices.length))
     await eachOf(share?.indices.filter((index) => index > 0) ?? indices(1, nodes), BOOT_AT_ONCE, async (index) => {
       signal.throwIfAborted()
       if (bootEachMs > 0) await systemClock.sleep(bootEachMs * BOOT_AT_ONCE, { signal })
       const through =
         share === undefined
           ? drawDistinct(random, joined, BOOTSTRAP_THROUGH).flatMap((other) => other.bootstrapAddrs)
-          : // those of the first half are up by then, in whichever thread
-            drawDistinct(random, indices(0, Math.ceil(index / 2)), BOOTSTRAP_THROUGH).map((other) => share.addressOf(other))
+          : // those of the first half are up by then, in whichever thread, but for those that start at the same time
+            drawDistinct(random, indices(0, Math.max(1, Math.min(Math.ceil(index / 2), index - underWay))), BOOTSTRAP_THROUGH).map(
+              (other) => share.addressOf(other)
+            )
       const node = await this.#boot(index, { bootstrap: through })
       this.nodes.push(node)
       await joinDht(node, signal)
