@@ -78,7 +78,7 @@ export async function bootNode(init: BootInit): Promise<SimNode> {
       random: derivedRandom(seed, 'random', index),
       ...(network === undefined ? { transport: 'quic' } : { transport: 'memory', memoryTransport: directTransport(network, index) }),
       http: 'off',
-      dht: { table, initialQuerySelfIntervalMs: QUERY_SELF_MS },
+      dht: table === 'by-prefix' ? { table, initialQuerySelfIntervalMs: QUERY_SELF_MS } : {},
       locators: 'on-demand',
       records: 'leave',
       traffic,
