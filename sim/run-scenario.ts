@@ -55,8 +55,6 @@ export interface RunOptions {
   threads?: number
   /** what happens, in place of what the scenario plans */
   plan?: Plan
-  /** the virtual time that this thread has: set in the thread of such a run alone */
-  within?: VirtualTime
   /** a deliberate fault of the model, for tests of the invariants */
   bug?: Bug
   /** ends the run; the report then tells what was done */
@@ -74,6 +72,11 @@ export interface RunOptions {
  * @throws RookeryError `SCENARIO_UNKNOWN`, `SCENARIO_INVALID`, `SIM_NODES_INVALID`, `SIM_SEED_INVALID`, `SIM_OPTION_INVALID`
  */
 export async function runScenario(scenario: string | Definition, options: RunOptions = {}): Promise<SimReport> {
+  return await runWithin(scenario, options)
+}
+
+/** @param within - the virtual time that this thread has, in the thread of such a run */
+export async function runWithin(scenario: string | Definition, options: RunOptions, within?: VirtualTime): Promise<SimReport> {
   const definition = typeof scenario === 'string' ? loadScenario(scenario) : scenario
   const engineKind = options.engine ?? definition.engine
   const transport = options.transport ?? 'memory'
@@ -84,7 +87,7 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
   const time = checkedTime(options.time ?? 'real', { engineKind, transport, threads })
   const signal = options.signal ?? new AbortController().signal
   await options.onStart?.()
-  if (time === 'virtual' && options.within === undefined) return await runVirtually(definition, { ...options, nodes, seed })
+  if (time === 'virtual' && within === undefined) return await runVirtually(definition, { ...options, nodes, seed })
   const startedAtMs = realTime.nowMs()
   const startedMs = realTime.monotonicMs()
   const beganMs = systemClock.monotonicMs()
@@ -193,7 +196,7 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
     sent: engine.sent(),
     eventLog: { sha256: hash.digest('hex'), lines },
     ...(engine instanceof ModelEngine ? { model: { events: engine.events, simulatedMs: engine.nowMs } } : {}),
-    ...(options.within === undefined ? {} : { virtual: { simulatedMs: Math.round(passedMs()), timers: options.within.fired } }),
+    ...(within === undefined ? {} : { virtual: { simulatedMs: Math.round(passedMs()), timers: within.fired } }),
     planned: options.plan,
     interrupted
   })

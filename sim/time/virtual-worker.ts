@@ -3,7 +3,7 @@ import { VirtualTime } from './virtual-time.ts'
 
 /** The thread of one run in virtual time: nothing that reads a clock is loaded before its time is in place. */
 const time = new VirtualTime().install()
-const { runScenario } = await import('../run-scenario.ts')
+const { runWithin } = await import('../run-scenario.ts')
 const { RookeryError } = await import('../../src/errors.ts')
 
 type Data = import('./virtual-calls.ts').VirtualWorkerData
@@ -15,13 +15,16 @@ const stopping = new AbortController()
 parentPort?.on('message', () => stopping.abort(new Error('interrupted')))
 try {
   const report = await time.run(() =>
-    runScenario(definition, {
-      ...options,
-      within: time,
-      signal: stopping.signal,
-      onProgress: (progress) => say({ progress }),
-      ...(log ? { onLog: (line: string) => say({ log: line }) } : {})
-    })
+    runWithin(
+      definition,
+      {
+        ...options,
+        signal: stopping.signal,
+        onProgress: (progress) => say({ progress }),
+        ...(log ? { onLog: (line: string) => say({ log: line }) } : {})
+      },
+      time
+    )
   )
   say({ report })
 } catch (error) {
