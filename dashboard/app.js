@@ -2,7 +2,7 @@
 
 import { call, follow, forget, Refused, signIn, signOut } from './client.js'
 import { h, patch } from './dom.js'
-import { counted } from './format.js'
+import { counted, needsOwner } from './format.js'
 import { logs, takeLogs } from './logs.js'
 import { mail } from './mail.js'
 import { network } from './network.js'
@@ -17,7 +17,7 @@ const VIEWS = [
     name: 'tasks',
     title: 'Tasks',
     show: tasks,
-    badge: (s) => [...s.tasks.values()].filter((one) => one.approval === 'needed' && one.state === 'pending').length
+    badge: (s) => [...s.tasks.values()].filter(needsOwner).length
   },
   { name: 'network', title: 'Network', show: network },
   { name: 'sessions', title: 'Sessions', show: sessions },

@@ -56,6 +56,9 @@ export function shortName(text, start = 12, end = 6) {
 
 export const counted = (count, noun, more = `${noun}s`) => `${number(count)} ${count === 1 ? noun : more}`
 
+/** Whether a task waits for the owner's consent. */
+export const needsOwner = (card) => card.approval === 'needed' && card.state === 'auth-required'
+
 /** Status by colour and by word. */
 export const chip = (tone, word) => h('span', { class: `chip ${tone}` }, word)
 

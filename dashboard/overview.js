@@ -1,12 +1,12 @@
 import { h } from './dom.js'
-import { ago, bytes, chip, counted, decimal, moment, number, percent, shortName, span, tableOf } from './format.js'
+import { ago, bytes, chip, counted, decimal, moment, needsOwner, number, percent, shortName, span, tableOf } from './format.js'
 
 export function overview(state, page) {
   const { status, vitals } = state
   const last = vitals.at(-1)
   if (status === undefined || last === undefined) return [h('h1', null, 'Overview'), loading()]
   const now = page.now()
-  const toApprove = [...state.tasks.values()].filter((one) => one.approval === 'needed' && one.state === 'pending').length
+  const toApprove = [...state.tasks.values()].filter(needsOwner).length
   const { byState } = last.tasks
   return [
     h('h1', null, 'Overview'),

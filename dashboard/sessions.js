@@ -74,9 +74,16 @@ function sessionOf(one, page, ui, now) {
   )
 }
 
+/** How far the session is: what is told of it in full is read again when this has changed. */
+const standing = (one) => `${one.state} ${one.txSeq} ${one.rxSeq} ${one.unacked}`
+
 async function load(one, page, ui) {
+  ui.loading = true
+  ui.loadedAt = standing(one)
   const result = await page.act('session.show', { id: one.id })
+  ui.loading = false
   if (ui.open !== one.id) return
+  if (result === undefined) ui.open = undefined
   ui.details = result
   page.redraw()
 }
@@ -84,6 +91,7 @@ async function load(one, page, ui) {
 function details(one, page, ui, now) {
   const full = ui.details
   if (full === undefined) return h('p', { class: 'muted' }, 'Asking the session…')
+  if (!ui.loading && ui.loadedAt !== standing(one)) void load(one, page, ui)
   const top = Math.max(Number(full.vectors.tx.seq), Number(full.vectors.rx.seq), 1)
   return [
     h(

@@ -1,5 +1,5 @@
 import { h } from './dom.js'
-import { chip, counted, moment, number, shortName } from './format.js'
+import { chip, counted, moment, needsOwner, number, shortName } from './format.js'
 import { loading } from './overview.js'
 
 /** Cards of one state that are kept in memory and shown. */
@@ -119,7 +119,7 @@ function columnOf({ name, states, empty }, cards, state, page, ui) {
 
 function cardOf(card, page) {
   const now = page.now()
-  const needsYou = card.approval === 'needed' && card.state === 'pending'
+  const needsYou = needsOwner(card)
   const [tone, word] = needsYou ? ['warn', 'needs your approval'] : STATE_CHIPS[card.state]
   const verdict = (verdict, done) => page.act('inbox.approve', { id: card.id, verdict }, done)
   return h(

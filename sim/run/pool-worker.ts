@@ -1,7 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import { RookeryError } from '../../src/errors.ts'
-import { nodeKeyOf } from '../../src/identity/node-key.ts'
+import { nodeKeyOf } from '../../src/identity/peer-id.ts'
 import { leanBuffers } from '../engine/lean-heap.ts'
 import { derivedBytes, derivedRandom } from '../engine/seeds.ts'
 import { DirectNetwork } from '../net/direct-network.ts'

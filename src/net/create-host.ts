@@ -52,7 +52,8 @@ export type TransportFactory = (components: never) => Transport
 
 /** What a host stands on: a Node process and a page differ in this alone. */
 export interface HostPlatform {
-  transports(profile: 'quic' | 'memory'): Promise<TransportFactory[]>
+  /** @param listen - addresses that will be listened on */
+  transports(profile: 'quic' | 'memory', listen: readonly string[]): Promise<TransportFactory[]>
   /** where a host of profile `quic` listens if nothing is said */
   readonly listenDefault: readonly string[]
   /** what finds peers of this LAN */
@@ -168,9 +169,10 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
       announce,
       announceFilter: (addrs: Multiaddr[]) => addrs.filter(isPublic ? isPublicAddr : (addr) => !isLinkLocal(addr))
     },
-    transports: (profile === 'memory' && memoryTransport !== undefined ? [memoryTransport] : await platform.transports(profile)).map(
-      (make) => (c: never) => listening.watch(make(c))
-    ) as never,
+    transports: (profile === 'memory' && memoryTransport !== undefined
+      ? [memoryTransport]
+      : await platform.transports(profile, listen)
+    ).map((make) => (c: never) => listening.watch(make(c))) as never,
     transportManager: { faultTolerance: FaultTolerance.NO_FATAL },
     connectionEncrypters: profile === 'memory' ? [plaintext()] : [noise()],
     streamMuxers: [yamux({ enableKeepAlive: profile !== 'memory', streamOptions: { maxStreamWindowSize: YAMUX_STREAM_WINDOW_BYTES } })],
