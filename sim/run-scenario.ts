@@ -4,6 +4,7 @@ import { systemClock } from '../src/platform/clock.ts'
 import { leanHeap } from './engine/lean-heap.ts'
 import { type EventLoopFigures, MachineWatch } from './engine/machine-watch.ts'
 import { type Progress, RunLog } from './engine/run-log.ts'
+import type { Seams } from './engine/seams.ts'
 import { derivedRandom } from './engine/seeds.ts'
 import { World } from './hostile/world.ts'
 import type { Bug } from './model/bugs.ts'
@@ -57,6 +58,8 @@ export interface RunOptions {
   plan?: Plan
   /** a deliberate fault of the model, for tests of the invariants */
   bug?: Bug
+  /** what a test puts in the place of parts of real nodes, in one thread */
+  seams?: Seams
   /** ends the run; the report then tells what was done */
   signal?: AbortSignal
   onProgress?: (progress: Progress) => void
@@ -137,6 +140,7 @@ export async function runWithin(scenario: string | Definition, options: RunOptio
             signal,
             network,
             reachability,
+            seams: options.seams,
             table: attacked ? 'every-bucket' : 'by-prefix',
             bootEachMs: time === 'virtual' ? VIRTUAL_BOOT_EACH_MS : 0
           })
@@ -147,7 +151,15 @@ export async function runWithin(scenario: string | Definition, options: RunOptio
         return new World({ engine: local.engine, seed, log, measured: recorder.measured, share: hostile, searches: 20, signal })
       })
     }
-    engine = new RealRun({ pool, plan, context, attacks, measure, failed: (what, node, error) => log.failed(what, node, error) })
+    engine = new RealRun({
+      pool,
+      plan,
+      context,
+      attacks,
+      measure,
+      lastWorkMs: options.seams?.lastWorkMs,
+      failed: (what, node, error) => log.failed(what, node, error)
+    })
   }
   let rssBytesBooted = watch.rssBytesBefore
   const passedMs = () => (engine instanceof ModelEngine ? engine.nowMs : systemClock.monotonicMs() - beganMs)
@@ -192,6 +204,7 @@ export async function runWithin(scenario: string | Definition, options: RunOptio
     recorder,
     invariants,
     memory: { rssBytesBefore: watch.rssBytesBefore, rssBytesBooted, rssBytesMax: watch.rssBytesMax },
+    room: watch.memory(),
     eventLoop: worst(loops),
     sent: engine.sent(),
     eventLog: { sha256: hash.digest('hex'), lines },

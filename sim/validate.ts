@@ -14,7 +14,7 @@ nodes:
   - { group: agents, count: 99 }
 timeline:
   - stage: announce the space
-  - { do: announce, who: curator, space: org.agentnet/marketplace.energy@1 }
+  - { do: announce, who: { group: curator, node: 0 }, space: org.agentnet/marketplace.energy@1 }
   - stage: join the space
   - { do: join, who: { group: agents, count: 20 }, space: org.agentnet/marketplace.energy@1, atOnce: 4 }
   - { stage: search it, measured: true }

@@ -52,6 +52,8 @@ async function answer(method: string, args: readonly unknown[], signal: AbortSig
       return await pool.partition(args[0] as never)
     case 'audit':
       return await pool.audit(args[0] as never, signal)
+    case 'chains':
+      return await pool.chains(args[0] as number[])
     case 'links':
       return await pool.links(args[0] as number)
     case 'sent':

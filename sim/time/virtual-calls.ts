@@ -4,7 +4,7 @@ import type { RunOptions } from '../run-scenario.ts'
 import type { Definition } from '../scenario/definition.ts'
 
 /** What of a run's options crosses into another thread. */
-export type PlainOptions = Omit<RunOptions, 'signal' | 'onProgress' | 'onStart' | 'onLog'>
+export type PlainOptions = Omit<RunOptions, 'signal' | 'onProgress' | 'onStart' | 'onLog' | 'seams'>
 
 export interface VirtualWorkerData {
   definition: Definition

@@ -12,7 +12,7 @@ const HEAP_MAX_MB = 4_096
 /** Runs a scenario on real nodes in a thread whose time is virtual. @throws RookeryError of the run, or where the thread ends by itself */
 export async function runVirtually(
   definition: Definition,
-  { signal, onProgress, onLog, onStart: _started, ...options }: RunOptions
+  { signal, onProgress, onLog, onStart: _started, seams: _seams, ...options }: RunOptions
 ): Promise<SimReport> {
   const workerData: VirtualWorkerData = { definition, options, log: onLog !== undefined }
   const worker = new Worker(new URL(`./virtual-worker${extname(import.meta.url)}`, import.meta.url), {

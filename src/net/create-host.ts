@@ -32,6 +32,8 @@ import { PeerMemory } from './peer-memory.ts'
 import { withPlainLocks } from './peer-store-locks.ts'
 import { type Traffic, trafficMetrics } from './traffic.ts'
 
+/** Who a peer is, is asked once a connection: given up on, a peer that is slow for a moment would stay without a place in the table for good. */
+const IDENTIFY_TIMEOUT_MS = 30_000
 export const KAD_PROTOCOL = '/rookery/kad/1.0.0'
 
 /**
@@ -189,7 +191,7 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
       : { denyDialMultiaddr: () => false },
     peerDiscovery: discovery as never,
     services: {
-      identify: identify(),
+      identify: identify({ timeout: IDENTIFY_TIMEOUT_MS }),
       ping: ping(),
       dht: (c: KadDHTComponents) => {
         const kad = kadDHT({
