@@ -171,17 +171,19 @@ function descendants(command: Command): Command[] {
   return command.commands.flatMap((child) => [child, ...descendants(child)])
 }
 
-/** Names of all commands that do something, as one types them after `rookery`; for documents and tests. */
-export function commandNames(): string[] {
+/** All commands as they are declared; running one of them does nothing. For documents and tests. */
+export function commandTree(): Command {
   const context: CliContext = { streams: { stdout: process.stdout, stderr: process.stderr }, env: {}, signal: new AbortController().signal }
+  return buildProgram(context, async () => {})
+}
+
+/** Names of all commands that do something, as one types them after `rookery`. */
+export function commandNames(): string[] {
   const named = (command: Command, before: string): string[] =>
     command.commands.flatMap((child) => {
       const name = `${before}${child.name()}`
       const does = child.commands.length === 0 || (child as { _actionHandler?: unknown })._actionHandler != null
       return [...(does ? [name] : []), ...named(child, `${name} `)]
     })
-  return named(
-    buildProgram(context, async () => {}),
-    ''
-  )
+  return named(commandTree(), '')
 }

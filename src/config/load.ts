@@ -30,7 +30,7 @@ export function dataDirOf(flag: string | undefined, env: NodeJS.ProcessEnv, cwd 
 
 /**
  * Settings from, weakest first: defaults, `config.yaml` or `config.json` in the data directory (or `configFile`), environment variables `ROOKERY_*`, flags.
- * @param flags - settings by their nested names, as commands parsed them; undefined members do not count
+ * `flags` are settings by their nested names, as commands parsed them; undefined members do not count.
  * @throws RookeryError `CONFIG_UNREADABLE`, `CONFIG_INVALID` with field, value and what is allowed
  */
 export function loadConfig(input: {
