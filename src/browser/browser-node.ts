@@ -1,9 +1,10 @@
 import { MemoryLevel } from 'memory-level'
-import { equals } from '../../protocol/bytes.ts'
+import { equals, toHex } from '../../protocol/bytes.ts'
 import { nobleCrypto } from '../../protocol/crypto/noble.ts'
 import { type Did, type Eid, eidFromDid } from '../../protocol/identity/eid.ts'
 import type { Rotation } from '../../protocol/identity/rotation.ts'
 import { checkParams } from '../a2a/params.ts'
+import { a2aChannelOf } from '../a2a/pss-binding.ts'
 import { createRemoteAgents } from '../a2a/remote.ts'
 import { type SendOutcome, sendMessage } from '../a2a/send-message.ts'
 import { A2A_VERSION } from '../a2a/service-parameters.ts'
@@ -213,7 +214,7 @@ export class BrowserNode {
     this.#p.admit(to)
     await this.joined(signal === undefined ? {} : { signal })
     const whole: JsonObject =
-      typeof message === 'string' ? { messageId: globalThis.crypto.randomUUID(), role: 'ROLE_USER', parts: [{ text: message }] } : message
+      typeof message === 'string' ? { messageId: toHex(systemRandom.bytes(16)), role: 'ROLE_USER', parts: [{ text: message }] } : message
     const ask: Parameters<typeof sendMessage>[0]['ask'] = async ({ from, to, method, params, extensions = [] }, options) => {
       checkParams(method, params)
       return await this.#remote.call(
@@ -298,6 +299,7 @@ type Base = { clock: Clock; random: typeof systemRandom; crypto: typeof nobleCry
 
 async function assemble(init: BrowserNodeInit, base: Base, closing: Closing): Promise<BrowserNode> {
   const { signal, network = 'lan', name = 'page', description = '' } = init
+  const { logger } = base
   const go = () => signal?.throwIfAborted()
   const store = await openStore(init, base, closing)
   go()
@@ -346,6 +348,8 @@ async function assemble(init: BrowserNodeInit, base: Base, closing: Closing): Pr
     locate: async (of, options) => (await locators.resolve(of, options)).address,
     rotated: (_certificate: Uint8Array, rotation: Rotation) => successions.note(rotation)
   })
+  // requests of the other side are answered, by a no
+  sessions.onSession((session) => void a2aChannelOf(session, { clock: base.clock, logger: logger.child('a2a') }))
   locators.onNewer((of, { address }) => sessions.locatorSeen(of, address))
   closing.push('sessions', 1_000, () => sessions.stop())
   go()
