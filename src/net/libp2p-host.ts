@@ -1,10 +1,10 @@
-import { setMaxListeners } from 'node:events'
 import type { Connection, Libp2p, PeerId, Stream } from '@libp2p/interface'
 import { peerIdFromString } from '@libp2p/peer-id'
 import { multiaddr } from '@multiformats/multiaddr'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
+import { allowManyListeners } from '../platform/many-listeners.ts'
 import type { Random } from '../platform/random.ts'
 import type { ByteStream } from './byte-stream.ts'
 import type { DhtDatastore } from './dht-datastore.ts'
@@ -75,7 +75,7 @@ export class Libp2pHost implements Host {
   constructor(components: Libp2pHostComponents, init: Libp2pHostInit, makeDht: (addresses: () => string[], signal: AbortSignal) => Dht) {
     this.#c = components
     this.#init = init
-    setMaxListeners(0, this.#stopped.signal)
+    allowManyListeners(this.#stopped.signal)
     this.peer = components.libp2p.peerId.toString()
     this.dht = makeDht(() => this.addresses(), this.#stopped.signal)
     this.#rejoin = new Rejoin(components, {
@@ -205,7 +205,7 @@ export class Libp2pHost implements Host {
     dialled: (signal: AbortSignal, force: boolean) => Promise<Opened>
   ): Promise<Opened> {
     const losing = new AbortController()
-    setMaxListeners(0, losing.signal)
+    allowManyListeners(losing.signal)
     const give = () => losing.abort(signal.reason)
     signal.addEventListener('abort', give, { once: true })
     const answered = new AbortController()
@@ -352,7 +352,7 @@ export class Libp2pHost implements Host {
   /** One listener on the caller's signal and one on ours, gone again with `release`; libp2p hangs its many on the inner one. */
   #scope(signal: AbortSignal | undefined, timeoutMs: number): { signal: AbortSignal; release(): void } {
     const controller = new AbortController()
-    setMaxListeners(0, controller.signal)
+    allowManyListeners(controller.signal)
     const sources = [signal, this.#stopped.signal]
     const abort = () => controller.abort(sources.find((source) => source?.aborted === true)?.reason)
     for (const source of sources) source?.addEventListener('abort', abort, { once: true })
