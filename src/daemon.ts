@@ -8,7 +8,9 @@ import type { Config } from './config/schema.ts'
 import { EXIT_CODES } from './errors.ts'
 import { Traffic } from './net/traffic.ts'
 import { type NodeOverrides, STOP_MS_MAX, startNode } from './node.ts'
+import { Observed } from './ops/observed.ts'
 import { openOps } from './ops/open-ops.ts'
+import { watchedHandlers } from './ops/watches.ts'
 import { silentLogger } from './platform/logger.ts'
 import { createLogger } from './platform/pino-logger.ts'
 import type { RookeryNode } from './rookery-node.ts'
@@ -69,11 +71,12 @@ export async function runDaemon(config: Config & { dataDir: string }, options: D
   process.on('SIGHUP', byHangUp)
   try {
     const traffic = options.overrides?.traffic ?? new Traffic()
-    node = await startNode(config, { ...options.overrides, logger, traffic, signal: starting.signal })
+    const observed = options.overrides?.observed ?? new Observed()
+    node = await startNode(config, { ...options.overrides, logger, traffic, observed, signal: starting.signal })
     const running = node
     try {
-      await openControl(running, config.dataDir, reload === undefined ? {} : { reload })
-      if (config.ops.enabled) running.opsUrl = (await openOps(running, { traffic })).url
+      await openControl(running, config.dataDir, { observed, ...(reload === undefined ? {} : { reload }) })
+      if (config.ops.enabled) running.opsUrl = (await openOps(running, { traffic, observed, logger: own })).url
       options.onReady?.(await nodeStatus(running))
     } catch (error) {
       await running.stop()
@@ -92,9 +95,15 @@ export async function runDaemon(config: Config & { dataDir: string }, options: D
 }
 
 /** Serves the control API of a node and writes `node.json`, which names this process to others. */
-export async function openControl(node: RookeryNode, dataDir: string, daemon: { reload?: Reload } = {}): Promise<ControlServer> {
-  const { startedAtMs, logger, random } = node
-  const control = await serveControl({ handlers: controlHandlers(node, daemon), logger, random }, { dataDir, startedAtMs })
+export async function openControl(
+  node: RookeryNode,
+  dataDir: string,
+  { observed, ...daemon }: { reload?: Reload; observed?: Observed } = {}
+): Promise<ControlServer> {
+  const { startedAtMs, logger, random, clock } = node
+  const own = controlHandlers(node, daemon)
+  const handlers = observed === undefined ? own : watchedHandlers(own, { clock, observed })
+  const control = await serveControl({ handlers, logger, random }, { dataDir, startedAtMs })
   node.closeFirst('control API', 500, () => control.close())
   writeLockFile(dataDir, { startedAtMs, socket: control.address })
   return control
