@@ -1,9 +1,10 @@
 import { parseArgs } from 'node:util'
 // before any module under test
 import './open-private.ts'
+import type { SessionBug } from '../support/session-model.ts'
 import type { Exploration, Space } from './explore.ts'
 import type { HandshakeBounds, HandshakeBug } from './handshake-space.ts'
-import type { SessionBounds, SessionBug } from './session-space.ts'
+import type { SessionBounds } from './session-space.ts'
 
 const { explore } = await import('./explore.ts')
 const { handshakeSpace } = await import('./handshake-space.ts')
