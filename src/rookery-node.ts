@@ -528,7 +528,7 @@ export class RookeryNode {
     }
     if (options.via === 'mailbox') return await sendByMailbox({ ...this.#parts, keep }, { ...input, to }, { signal })
     return await sendMessage(
-      { ...this.#asking(), clock, messageBytesMax: this.config.http.bodyBytesMax },
+      { ask: (asking, options) => askAgent(this.#asking(), asking, options), clock, messageBytesMax: this.config.http.bodyBytesMax },
       { ...input, to },
       {
         waitMs: options.waitMs ?? SEND_WAIT_DEFAULT_MS,

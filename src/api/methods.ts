@@ -38,6 +38,7 @@ import type { WorkProgress } from '../work/work-solver.ts'
 import { FRIEND_PARAMS, type FriendResults } from './friend-methods.ts'
 import { GRANT_PARAMS, type GrantResults } from './grant-methods.ts'
 import { GROUP_PARAMS, type GroupResults } from './group-methods.ts'
+import { OPERATOR_PARAMS, type OperatorResults } from './operator-methods.ts'
 import { OUTBOX_PARAMS, type OutboxResults, type OutboxView } from './outbox-methods.ts'
 import { PUSH_PARAMS, type PushResults } from './push-methods.ts'
 import { STATE_PARAMS, type StateResults } from './state-methods.ts'
@@ -308,6 +309,7 @@ export const CONTROL_PARAMS = {
   'queue.export': z.strictObject({ agent: agentRef }),
   ...STATE_PARAMS,
   ...GROUP_PARAMS,
+  ...OPERATOR_PARAMS,
   ...OUTBOX_PARAMS,
   ...TODO_PARAMS,
   ...TASK_PARAMS,
@@ -441,6 +443,7 @@ export interface QueueEntry {
 export interface ControlResults
   extends StateResults,
     GroupResults,
+    OperatorResults,
     OutboxResults,
     TodoResults,
     TaskResults,

@@ -184,6 +184,8 @@ export const configSchema = z.strictObject({
       host: loopback.default('127.0.0.1'),
       /** absent: 4712 or the next free one; set by hand it must be free; 0: any */
       port: z.int().min(0).max(65_535).optional(),
+      /** the page at /dashboard, for who `rookery dashboard` signs in */
+      dashboard: z.boolean().default(true),
       /** any process of this machine may read the metrics, so they tell agents by name only where it is said here */
       agentLabels: z.boolean().default(false)
     })

@@ -34,6 +34,7 @@ export const SETTING_WORDS: { readonly [name: string]: string } = {
   'ops.enabled': "serve /healthz, /readyz, /metrics and the dashboard to this machine's operator",
   'ops.host': 'loopback address of that server',
   'ops.port': 'port of that server; by default 4712 or the next free one, 0 takes any',
+  'ops.dashboard': 'serve the dashboard page at /dashboard of that server, to whom `rookery dashboard` signs in',
   'ops.agentLabels': 'metrics tell agents by name; any process of this machine can read them, so by default they are sums',
   'queue.messagesMax': 'messages kept for a sleeping agent',
   'queue.bytesMax': 'bytes kept for a sleeping agent',

@@ -31,6 +31,8 @@ import { closestInTable } from './nearest-in-table.ts'
 import { PeerMemory } from './peer-memory.ts'
 import { type Traffic, trafficMetrics } from './traffic.ts'
 
+/** Who a peer is, is asked once a connection: given up on, a peer that is slow for a moment would stay without a place in the table for good. */
+const IDENTIFY_TIMEOUT_MS = 30_000
 export const KAD_PROTOCOL = '/rookery/kad/1.0.0'
 
 /**
@@ -51,7 +53,8 @@ export type TransportFactory = (components: never) => Transport
 
 /** What a host stands on: a Node process and a page differ in this alone. */
 export interface HostPlatform {
-  transports(profile: 'quic' | 'memory'): Promise<TransportFactory[]>
+  /** @param listen - addresses that will be listened on */
+  transports(profile: 'quic' | 'memory', listen: readonly string[]): Promise<TransportFactory[]>
   /** where a host of profile `quic` listens if nothing is said */
   readonly listenDefault: readonly string[]
   /** what finds peers of this LAN */
@@ -167,9 +170,10 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
       announce,
       announceFilter: (addrs: Multiaddr[]) => addrs.filter(isPublic ? isPublicAddr : (addr) => !isLinkLocal(addr))
     },
-    transports: (profile === 'memory' && memoryTransport !== undefined ? [memoryTransport] : await platform.transports(profile)).map(
-      (make) => (c: never) => listening.watch(make(c))
-    ) as never,
+    transports: (profile === 'memory' && memoryTransport !== undefined
+      ? [memoryTransport]
+      : await platform.transports(profile, listen)
+    ).map((make) => (c: never) => listening.watch(make(c))) as never,
     transportManager: { faultTolerance: FaultTolerance.NO_FATAL },
     connectionEncrypters: profile === 'memory' ? [plaintext()] : [noise()],
     streamMuxers: [yamux({ enableKeepAlive: profile !== 'memory', streamOptions: { maxStreamWindowSize: YAMUX_STREAM_WINDOW_BYTES } })],
@@ -186,7 +190,7 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
       : { denyDialMultiaddr: () => false },
     peerDiscovery: discovery as never,
     services: {
-      identify: identify(),
+      identify: identify({ timeout: IDENTIFY_TIMEOUT_MS }),
       ping: ping(),
       dht: (c: KadDHTComponents) => {
         const kad = kadDHT({

@@ -1,4 +1,5 @@
 import { DEFAULT_OPS_PORT } from '../config/schema.ts'
+import { type DashboardParts, dashboardRoutes } from '../dashboard/dashboard-routes.ts'
 import { openOnAnyPort, openOnGivenPort } from '../node-ports.ts'
 import type { RookeryNode } from '../rookery-node.ts'
 import { healthOf } from './health.ts'
@@ -7,7 +8,10 @@ import { type OpsRoute, type OpsServer, openOpsServer, sendJson, sendText } from
 import { watchedRoute } from './watches.ts'
 
 /** Opens the operator's server of a node on the port that was set, else on the first free one from 4712 on. @throws RookeryError `PORT_IN_USE` */
-export async function openOps(node: RookeryNode, { traffic, observed, logger }: Omit<NodeMetricsInit, 'process'> = {}): Promise<OpsServer> {
+export async function openOps(
+  node: RookeryNode,
+  { traffic, observed, logger, dashboard }: Omit<NodeMetricsInit, 'process'> & { dashboard?: DashboardParts } = {}
+): Promise<OpsServer> {
   const { ops } = node.config
   const metrics = nodeMetrics(node, { process: 'included', traffic, observed, logger })
   const routes: OpsRoute[] = [
@@ -31,7 +35,8 @@ export async function openOps(node: RookeryNode, { traffic, observed, logger }: 
       method: 'GET',
       path: '/metrics',
       handle: async (_req, res) => sendText(res, 200, await metrics.text(), metrics.contentType)
-    }
+    },
+    ...(dashboard === undefined || !ops.dashboard ? [] : dashboardRoutes(node, dashboard))
   ]
   const { clock } = node
   const watched = observed === undefined ? routes : routes.map((route) => watchedRoute(route, { clock, observed }))

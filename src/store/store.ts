@@ -398,11 +398,7 @@ export class Store {
 
   /** A refused batch is in no memory table, so what its keys held can still be read. */
   async #failed(ops: readonly WriteOp[], cause: unknown): Promise<void> {
-    const error = new RookeryError('STORE_WRITE_FAILED', `the data directory refused a write: ${message(cause)}`, {
-      kind: 'storage',
-      cause,
-      remedy: 'free space or mend the disk; the node goes on and tries again with the next write'
-    })
+    const error = cause instanceof RookeryError ? cause : refused(cause, 'with the next write')
     const before = new Map<string, Failure['before'][number]>()
     for (const { table, key } of ops) {
       const name = `${table} ${key}`
@@ -449,11 +445,7 @@ export class Store {
       this.#failure = undefined
     } catch (cause) {
       failure.isDown = this.#level.status !== 'open'
-      failure.error = new RookeryError('STORE_WRITE_FAILED', `the data directory refused a write: ${message(cause)}`, {
-        kind: 'storage',
-        cause,
-        remedy: 'free space or mend the disk; the node goes on and tries again by itself'
-      })
+      failure.error = cause instanceof RookeryError ? cause : refused(cause, 'by itself')
     } finally {
       this.#reopening = undefined
       resolve()
@@ -484,6 +476,14 @@ function usesReserve({ ops, room }: Waiting): boolean {
 
 function bytesOf(ops: readonly WriteOp[]): number {
   return ops.reduce((sum, { key, value }) => sum + key.length + (value?.length ?? 0), 0)
+}
+
+function refused(cause: unknown, again: string): RookeryError {
+  return new RookeryError('STORE_WRITE_FAILED', `the data directory refused a write: ${message(cause)}`, {
+    kind: 'storage',
+    cause,
+    remedy: `free space or mend the disk; the node goes on and tries again ${again}`
+  })
 }
 
 function storeFull(): RookeryError {
