@@ -24,8 +24,7 @@ describe('fuzzing', () => {
     async () => {
       const report = await fuzz('--seconds', '60', '--jobs', '2')
       expect(report.targets.map(({ target }) => target).sort()).toEqual(Object.values(TARGET_FILES).flat().sort())
-      for (const { target, status } of report.targets)
-        expect(status, target).toMatchObject({ execs: expect.toSatisfy((n: number) => n > 20) })
+      for (const { target, status } of report.targets) expect(status.execs, target).toBeGreaterThan(20)
       expect(report.found).toBe(0)
     },
     MINUTES_15

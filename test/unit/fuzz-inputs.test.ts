@@ -12,7 +12,7 @@ const targetsOf = async (file: string) => ((await import(`../fuzz/targets/${file
 /** Inputs of one target that are run again here; the fuzzer itself runs all of them. */
 const CORPUS_SAMPLE = 40
 
-describe.each(files)('fuzz targets of %s', (file) => {
+describe.each(files)('fuzz targets of %s', { timeout: 180_000 }, (file) => {
   it('[D-14] are those that the index names', async () => {
     expect((await targetsOf(file)).map(({ name }) => name)).toEqual([...TARGET_FILES[file]])
   })

@@ -5,5 +5,7 @@ export const TARGET_FILES = {
   messages: ['registry', 'friends-and-points', 'mailbox', 'refusals', 'discovery'],
   frames: ['frames', 'items'],
   machines: ['handshake', 'session', 'group'],
+  edges: ['a2a-json', 'control', 'work', 'config', 'scenario', 'backup', 'texts'],
+  http: ['http'],
   states: ['ese', 'patches', 'group-messages']
 } as const satisfies Record<string, readonly string[]>
