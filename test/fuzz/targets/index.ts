@@ -7,5 +7,6 @@ export const TARGET_FILES = {
   machines: ['handshake', 'session', 'group'],
   edges: ['a2a-json', 'control', 'work', 'config', 'scenario', 'backup', 'texts'],
   http: ['http'],
+  stores: ['rows', 'queue'],
   states: ['ese', 'patches', 'group-messages']
 } as const satisfies Record<string, readonly string[]>
