@@ -7,7 +7,10 @@ const LOOPBACK = new BlockList()
 LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4')
 LOOPBACK.addAddress('::1', 'ipv6')
 
-/** Special-purpose addresses of IANA's registries (RFC 6890): none of them is a host of the internet at large. */
+/**
+ * Special-purpose addresses of IANA's registries (RFC 6890): none of them is a host of the internet at large. The one list of this software:
+ * what is dialled, published and called goes by it.
+ */
 const SPECIAL_V4 = new BlockList()
 for (const [net, bits] of [
   ['0.0.0.0', 8],
@@ -41,17 +44,27 @@ for (const [net, bits] of [
   SPECIAL_V6.addSubnet(net, bits, 'ipv6')
 }
 
+/** True for an IPv4 address of the internet at large; text that is no IPv4 address is none. */
+export function isGlobal4(ip: string): boolean {
+  return isIPv4(ip) && !LOOPBACK.check(ip, 'ipv4') && !SPECIAL_V4.check(ip, 'ipv4')
+}
+
+/** True for an IPv6 address of the internet at large. One that carries an IPv4 address (`::ffff:…`, 6to4, Teredo, NAT64) is none: anyone may choose what it carries. */
+export function isGlobal6(ip: string): boolean {
+  return isIPv6(ip) && !ip.includes('%') && GLOBAL_V6.check(ip, 'ipv6') && !SPECIAL_V6.check(ip, 'ipv6')
+}
+
 /** Where an IP address leads; IPv4 inside IPv6 counts as the IPv4 address. Text that is no address is `internal`. */
 export function addressScope(address: string): AddressScope {
   if (isIPv4(address)) {
     if (LOOPBACK.check(address, 'ipv4')) return 'loopback'
-    return SPECIAL_V4.check(address, 'ipv4') ? 'internal' : 'public'
+    return isGlobal4(address) ? 'public' : 'internal'
   }
   if (!isIPv6(address) || address.includes('%')) return 'internal'
   const inner = mappedV4(address)
   if (inner !== undefined) return addressScope(inner)
   if (LOOPBACK.check(address, 'ipv6')) return 'loopback'
-  return GLOBAL_V6.check(address, 'ipv6') && !SPECIAL_V6.check(address, 'ipv6') ? 'public' : 'internal'
+  return isGlobal6(address) ? 'public' : 'internal'
 }
 
 /** The IPv4 address of `::ffff:a.b.c.d`, however it is written. */
