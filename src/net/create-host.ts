@@ -31,7 +31,8 @@ import type { Host } from './host.ts'
 import { Libp2pHost } from './libp2p-host.ts'
 import { libp2pLogger } from './libp2p-log.ts'
 import { ListenLog } from './listen-log.ts'
-import { byDialOrder, isLinkLocal, isPublicAddr, parseAddr, parseBootstrap } from './multiaddrs.ts'
+import { byDialOrder, isLinkLocal, isPublicAddr, parseAddr, parseBootstrap, transportOf } from './multiaddrs.ts'
+import { CircuitClient, CircuitServer, natServices, type ReachabilityInit } from './nat-services.ts'
 import { closestInTable } from './nearest-in-table.ts'
 import { PeerMemory } from './peer-memory.ts'
 import { type Traffic, trafficMetrics } from './traffic.ts'
@@ -86,6 +87,8 @@ export interface HostInit {
   /** `public`: private addresses are neither stored, passed on nor dialled */
   network?: 'lan' | 'public' | undefined
   connectionsMax?: number | undefined
+  /** absent: no relay is sought and nobody is asked, but others are dialled over theirs */
+  reachability?: ReachabilityInit | undefined
   dht?:
     | {
         kBucketSize?: number | undefined
@@ -159,6 +162,10 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
     })
   }
 
+  const circuits = profile === 'memory' ? undefined : new CircuitClient()
+  const reachability = profile === 'memory' ? undefined : init.reachability
+  const circuitServer = reachability?.relayServer.enabled === true ? new CircuitServer(reachability.relayServer) : undefined
+  let announced = (addrs: Multiaddr[]): Multiaddr[] => addrs.filter((addr) => transportOf(addr.toString()) !== 'relay')
   const libp2p = await createLibp2p({
     start: false,
     privateKey,
@@ -168,11 +175,12 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
     addresses: {
       listen,
       announce,
-      announceFilter: (addrs: Multiaddr[]) => addrs.filter(isPublic ? isPublicAddr : (addr) => !isLinkLocal(addr))
+      announceFilter: (addrs: Multiaddr[]) => announced(addrs.filter(isPublic ? isPublicAddr : (addr) => !isLinkLocal(addr)))
     },
-    transports: (profile === 'memory' ? [memoryTransport ?? memory()] : await transports()).map(
-      (make) => (c: never) => listening.watch(make(c))
-    ) as never,
+    transports: (profile === 'memory'
+      ? [memoryTransport ?? memory()]
+      : [...(await transports()), ...(circuits === undefined ? [] : [circuits.make])]
+    ).map((make) => (c: never) => listening.watch(make(c))) as never,
     transportManager: { faultTolerance: FaultTolerance.NO_FATAL },
     connectionEncrypters: profile === 'memory' ? [plaintext()] : [noise()],
     streamMuxers: [yamux({ enableKeepAlive: profile !== 'memory', streamOptions: { maxStreamWindowSize: YAMUX_STREAM_WINDOW_BYTES } })],
@@ -184,11 +192,18 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
       inboundStreamProtocolNegotiationTimeout: NEGOTIATION_MS,
       addressSorter: (a, b) => byDialOrder(a.multiaddr, b.multiaddr)
     },
-    connectionGater: isPublic
-      ? { denyDialMultiaddr: (addr) => !isPublicAddr(addr), filterMultiaddrForPeer: (_peer, addr) => isPublicAddr(addr) }
-      : { denyDialMultiaddr: () => false },
+    connectionGater: {
+      ...(isPublic
+        ? {
+            denyDialMultiaddr: (addr: Multiaddr) => !isPublicAddr(addr),
+            filterMultiaddrForPeer: (_peer: unknown, addr: Multiaddr) => isPublicAddr(addr)
+          }
+        : { denyDialMultiaddr: () => false }),
+      denyInboundRelayReservation: (source) => circuitServer?.refuses(source) ?? true
+    },
     peerDiscovery: discovery as never,
     services: {
+      ...(natServices(reachability, isPublic, circuitServer) as Record<string, never>),
       identify: identify(),
       ping: ping(),
       dht: (c: KadDHTComponents) => {
@@ -228,16 +243,19 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
   const isAllowed = (addr: Multiaddr) => !isPublic || isPublicAddr(addr)
   const lookup = new Lookup({ kad, self, peerStore, crypto, clock, connected, isAllowed }, { kBucketSize, alpha, disjointPaths })
   const host = new Libp2pHost(
-    { clock, random, logger: log, libp2p: libp2p as unknown as Libp2p, datastore, peers: memoryOfPeers },
+    { clock, random, logger: log, libp2p: libp2p as unknown as Libp2p, datastore, peers: memoryOfPeers, circuits, circuitServer },
     {
       bootstrap: bootstrapPeers,
       isPublic,
       bucketSize: kBucketSize,
+      reachability,
       autoMode: isAuto ? { mode: () => kad.getMode(), setMode: (mode) => kad.setMode(mode) } : undefined
     },
     (addresses, signal) => new KademliaDht({ kad, peer: self, peerStore, datastore, lookup, crypto, clock, signal, addresses, connected })
   )
   onLan = (peer, addrs) => host.discovered(peer, addrs)
+  const { reachability: keeper } = host
+  if (keeper !== undefined) announced = (addrs) => keeper.announced(addrs)
   try {
     await host.serveDialBacks()
     await libp2p.start()
