@@ -6,7 +6,8 @@ import { requestWorkBits } from '../protocol/discovery/work.ts'
 import { systemClock } from '../src/platform/clock.ts'
 import { systemRandom } from '../src/platform/random.ts'
 import { createSearch, ScalarSearch, type Search } from '../src/work/search.ts'
-import { createWorkSolver, type WorkProgress } from '../src/work/solver.ts'
+import { createWorkSolver } from '../src/work/solver.ts'
+import type { WorkProgress } from '../src/work/work-solver.ts'
 import { compare } from './harness.ts'
 
 const ROUNDS = 9

@@ -1,6 +1,6 @@
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
-import { secretText } from '../../src/identity/key-file.ts'
 import { nodeKeyOf } from '../../src/identity/node-key.ts'
+import { secretText } from '../../src/identity/secret-text.ts'
 import { derivedBytes, derivedRandom } from '../engine/seeds.ts'
 import { BANDWIDTH } from '../net/latency.ts'
 import { LinkModel } from '../net/link-model.ts'

@@ -262,13 +262,21 @@ const KINDS: Partial<Record<A2aReason, ErrorKind>> = {
   OUTCOME_UNKNOWN: 'timeout'
 }
 
+/** What a person can do about a refusal that does not say it itself. */
+const REMEDIES: Partial<Record<A2aReason, string>> = {
+  PERMISSION_DENIED: 'ask to be let in with `rookery friends request DID`; its owner answers',
+  SEND_RATE_LIMITED: 'wait as long as it says; its owner can raise the rate with `rookery grant tune`',
+  AGENT_UNREACHABLE: 'look with `rookery resolve DID` where it is, or hand the message over with --outbox'
+}
+
 /** The same refusal for those who do not speak A2A. */
 export function rookeryErrorOf(error: A2aError): RookeryError {
   const [violation] = error.violations
+  const remedy = error.metadata.remedy ?? REMEDIES[error.reason]
   return new RookeryError(error.reason === 'PAYLOAD_TOO_LARGE' ? 'MESSAGE_TOO_LARGE' : error.reason, error.message, {
     kind: KINDS[error.reason] ?? 'refused',
     ...(violation !== undefined ? { field: violation.field } : {}),
-    ...(error.metadata.remedy !== undefined ? { remedy: error.metadata.remedy } : {}),
+    ...(remedy !== undefined ? { remedy } : {}),
     ...(error.retryAfterSec !== undefined ? { data: { retryAfterSec: error.retryAfterSec } } : {}),
     cause: error
   })

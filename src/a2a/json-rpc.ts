@@ -1,4 +1,4 @@
-import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
+import { JSON_DEPTH_MAX, tooDeep } from '../tasks/json-bounds.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError, type JsonRpcError } from './a2a-error.ts'
 

@@ -13,7 +13,7 @@ import { RookeryError } from '../errors.ts'
 import type { VerifiedPrincipal } from '../grants/principal.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Random } from '../platform/random.ts'
-import { ENVELOPE_DEPTH_MAX } from '../tasks/message.ts'
+import { ENVELOPE_DEPTH_MAX } from '../tasks/json-bounds.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 
 const OPAQUE_ID_BYTES = 16

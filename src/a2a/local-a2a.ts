@@ -1,5 +1,4 @@
 import type { Reachability } from '../../protocol/delivery/reachability.ts'
-import type { Refusal } from '../../protocol/delivery/refusals.ts'
 import { type Admission, type ExecutionContracts, underKey } from '../ecc/execution-contracts.ts'
 import { type Access, makesTask, verbsOf } from '../grants/access.ts'
 import type { VerifiedPrincipal } from '../grants/principal.ts'
@@ -8,6 +7,7 @@ import type { Clock } from '../platform/clock.ts'
 import { stateClass } from '../tasks/states.ts'
 import type { Json, JsonObject, Todo, Todos } from '../tasks/todo.ts'
 import type { Caller } from './caller.ts'
+import { DeliveryRefused, isSend } from './delivery-refused.ts'
 import { isObject } from './json-rpc.ts'
 import type { Kept } from './keep-asleep.ts'
 import { BLOCKING_WAIT_DEFAULT_MS, configOf, noPush, Operations } from './operations.ts'
@@ -15,21 +15,6 @@ import { type A2aMethod, isStream, type StreamMethod } from './params.ts'
 import type { PushConfigs } from './push-configs.ts'
 import type { TaskStream } from './task-stream.ts'
 import type { TaskStreams } from './task-streams.ts'
-
-/** A reachability refusal on its way to a binding, which writes it in the form that its caller reads. */
-export class DeliveryRefused extends Error {
-  override readonly name = 'DeliveryRefused'
-  readonly refusal: Refusal
-
-  /** Without a stack trace: it is an answer, thrown for every message that is kept, and the trace would cost more than sealing the message. */
-  constructor(refusal: Refusal) {
-    const { stackTraceLimit } = Error
-    Error.stackTraceLimit = 0
-    super(refusal.reason)
-    Error.stackTraceLimit = stackTraceLimit
-    this.refusal = refusal
-  }
-}
 
 export interface LocalA2aOptions {
   todos: Todos
@@ -63,11 +48,6 @@ export interface Admitted {
 }
 
 const SETTLED: Admitted = { wait: 'settled', repeated: () => {} }
-
-/** Both names of a send, and streaming sends (G-17); everything else is answered while asleep. */
-export function isSend(method: string): boolean {
-  return method === 'SendMessage' || method === 'SendStreamingMessage'
-}
 
 /** What all bindings share: which of our agents takes a call now, and the operations that answer it. */
 export class LocalA2a {

@@ -1,8 +1,8 @@
 import type { ProtocolError } from '../../protocol/errors.ts'
 import type { ContractMeter, Flow } from '../../protocol/session/contract.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
+import { isSend } from './delivery-refused.ts'
 import { isObject } from './json-rpc.ts'
-import { isSend } from './local-a2a.ts'
 
 const ENDED = new Set(['TASK_STATE_COMPLETED', 'TASK_STATE_FAILED', 'TASK_STATE_CANCELED', 'TASK_STATE_REJECTED'])
 

@@ -1,5 +1,6 @@
-import { z } from 'zod'
-import { fieldPath, holdsHalfSurrogate, messageSchema } from '../tasks/message.ts'
+import * as z from 'zod'
+import { holdsHalfSurrogate } from '../tasks/json-bounds.ts'
+import { fieldPath, messageSchema } from '../tasks/message.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 import { A2aError, type FieldViolation, invalidParams } from './a2a-error.ts'
 import { isObject } from './json-rpc.ts'

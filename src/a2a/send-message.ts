@@ -6,9 +6,9 @@ import type { Clock } from '../platform/clock.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError, rookeryErrorOf } from './a2a-error.ts'
 import { type AskComponents, askAgent } from './ask-agent.ts'
+import { DeliveryRefused } from './delivery-refused.ts'
 import { isObject } from './json-rpc.ts'
 import { extensionsOf } from './keep-asleep.ts'
-import { DeliveryRefused } from './local-a2a.ts'
 
 /** What became of a message. */
 export interface SendOutcome {

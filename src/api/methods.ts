@@ -33,9 +33,9 @@ import type {
   SpaceView
 } from '../spaces/spaces.ts'
 import type { StoreState } from '../store/store.ts'
-import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
+import { JSON_DEPTH_MAX, tooDeep } from '../tasks/json-bounds.ts'
 import type { Json, JsonObject, Todo, TodoState } from '../tasks/todo.ts'
-import type { WorkProgress } from '../work/solver.ts'
+import type { WorkProgress } from '../work/work-solver.ts'
 import { FRIEND_PARAMS, type FriendResults } from './friend-methods.ts'
 import { GRANT_PARAMS, type GrantResults } from './grant-methods.ts'
 import { GROUP_PARAMS, type GroupResults } from './group-methods.ts'

@@ -79,3 +79,16 @@ export function contractFields(text: string): Record<string, string | number | s
   }
   return fields
 }
+
+/** Ends after `ms`, or as soon as the signal fires; this timer keeps the command alive. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, ms)
+    function done(): void {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+    signal.addEventListener('abort', done, { once: true })
+  })
+}

@@ -1,5 +1,5 @@
 import cliProgress from 'cli-progress'
-import type { WorkProgress } from '../work/solver.ts'
+import type { WorkProgress } from '../work/work-solver.ts'
 import type { Output } from './output.ts'
 
 /** Nobody knows when a search for work ends: the bar shows how likely it is to be done by now. */

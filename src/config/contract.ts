@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { SFC_SCOPE_NAMES, type SfcScopeName, scopeBits, scopeNames } from '../../protocol/session/contract-policy.ts'
 import { SFC_SITES, type SfcBlock } from '../../protocol/session/sfc.ts'
 

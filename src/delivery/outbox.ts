@@ -20,7 +20,7 @@ import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import { KeyedLock } from '../platform/keyed-lock.ts'
 import { bytesCodec, type Store, type Table } from '../store/store.ts'
-import { ENVELOPE_DEPTH_MAX } from '../tasks/message.ts'
+import { ENVELOPE_DEPTH_MAX } from '../tasks/json-bounds.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 
 /** What ended stays to be looked at for so long, or until its place is needed. */

@@ -12,7 +12,7 @@ import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
 import type { Registry } from '../spaces/registry.ts'
 import type { Locators } from '../spaces/spaces.ts'
-import type { WorkSolver } from '../work/solver.ts'
+import type { WorkSolver } from '../work/work-solver.ts'
 import type { AnswersBack } from './answers-back.ts'
 
 /** What an agent of this node is asked before it answers; the requester is unknown by design. */

@@ -13,7 +13,7 @@ import { type Eid, type EidHex, eidHex, eidToDid } from '../../protocol/identity
 import { RookeryError } from '../errors.ts'
 import { shuffled } from '../platform/shuffled.ts'
 import { withDeadline } from '../spaces/deadline.ts'
-import { tooHard, type WorkProgress } from '../work/solver.ts'
+import { tooHard, type WorkProgress } from '../work/work-solver.ts'
 import type { DiscoveryComponents } from './components.ts'
 import { sendOn } from './send-on.ts'
 

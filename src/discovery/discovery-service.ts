@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events'
 import { equals } from '../../protocol/bytes.ts'
 import { Admission, type AdmissionInit } from '../../protocol/discovery/admission.ts'
 import { decodeCriteria } from '../../protocol/discovery/criteria.ts'
@@ -7,6 +6,7 @@ import { DISCOVERY_PROTOCOL, decodeRequestHeader, withHops } from '../../protoco
 import { encodeRejection, type RejectReason } from '../../protocol/discovery/response.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import type { ByteStream } from '../net/byte-stream.ts'
+import { allowManyListeners } from '../platform/many-listeners.ts'
 import { withDeadline } from '../spaces/deadline.ts'
 import { AnswersBack } from './answers-back.ts'
 import type { AdmittedRequest, DiscoveryComponents } from './components.ts'
@@ -59,7 +59,7 @@ class Service implements DiscoveryService {
   readonly #refused: DiscoveryStats['refused'] = { faulty: 0, late: 0, replayed: 0, work: 0, clock: 0, full: 0 }
 
   constructor(components: DiscoveryComponents, init: AdmissionInit) {
-    setMaxListeners(0, this.#stopping.signal) // one for each request under way
+    allowManyListeners(this.#stopping.signal) // one for each request under way
     this.#c = components
     this.#admission = new Admission(init)
     this.#slots = new ConnectionSlots(components.clock)

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { firstIssue } from '../api/methods.ts'
 import { RookeryError } from '../errors.ts'
 import { SIDE_EFFECTS } from '../tasks/handler.ts'
-import { JSON_DEPTH_MAX, tooDeep } from '../tasks/message.ts'
+import { JSON_DEPTH_MAX, tooDeep } from '../tasks/json-bounds.ts'
 import { TODO_STATES } from '../tasks/states.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 

@@ -11,9 +11,9 @@ import type { Clock } from '../platform/clock.ts'
 import type { Random } from '../platform/random.ts'
 import { jsonCodec, type Store, type Table } from '../store/store.ts'
 import type { AgentReachability, LocalAgent } from './agent.ts'
-import { type AgentRecord, type AgentStorage, FORMER_MAX, type FormerIdentity } from './agent-file.ts'
+import { type AgentRecord, type AgentStorage, FORMER_MAX, type FormerIdentity } from './agent-record.ts'
 import { HostedAgent, tokenHash } from './hosted-agent.ts'
-import { secretText } from './key-file.ts'
+import { secretText } from './secret-text.ts'
 
 /** Agents of one node; above it `AGENTS_MAX`. */
 export const AGENTS_MAX = 256

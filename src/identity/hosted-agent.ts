@@ -4,7 +4,7 @@ import { mailboxKid } from '../../protocol/delivery/object.ts'
 import { type Did, type Eid, type EidHex, eid, eidHex, eidToDid } from '../../protocol/identity/eid.ts'
 import type { HandlerName } from '../api/methods.ts'
 import { type AgentReachability, type LocalAgent, ROTATION_PROOFS_MAX } from './agent.ts'
-import { type AgentRecord, type FormerIdentity, MAILBOX_KEYS_MAX, type MailboxKey } from './agent-file.ts'
+import { type AgentRecord, type FormerIdentity, MAILBOX_KEYS_MAX, type MailboxKey } from './agent-record.ts'
 
 export const MAILBOX_ROTATE_MS = 7 * 86_400_000
 

@@ -1,26 +1,11 @@
 import { chmodSync, statSync } from 'node:fs'
-import { base64url } from 'multiformats/bases/base64'
 import { z } from 'zod'
 import { equals } from '../../protocol/bytes.ts'
 import { RookeryError } from '../errors.ts'
 import { readSmallFile, writePrivateFile } from '../platform/files.ts'
+import { secretFromText } from './secret-text.ts'
 
 const KEY_FILE_BYTES_MAX = 65_536
-
-/** 32 secret bytes as text. */
-export function secretText(bytes: Uint8Array): string {
-  return base64url.baseEncode(bytes)
-}
-
-/** Undefined unless it is base64url of exactly 32 bytes in its one spelling. */
-export function secretFromText(text: string): Uint8Array | undefined {
-  try {
-    const bytes = base64url.baseDecode(text)
-    return bytes.length === 32 && base64url.baseEncode(bytes) === text ? bytes : undefined
-  } catch {
-    return undefined
-  }
-}
 
 export const secretSchema = z.string().transform((text, context) => {
   const bytes = secretFromText(text)

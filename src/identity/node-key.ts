@@ -6,7 +6,8 @@ import { concat, fromHex, toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { RookeryError } from '../errors.ts'
 import type { Random } from '../platform/random.ts'
-import { checkKeyPair, readKeyFile, secretSchema, secretText, writeKeyFile } from './key-file.ts'
+import { checkKeyPair, readKeyFile, secretSchema, writeKeyFile } from './key-file.ts'
+import { secretText } from './secret-text.ts'
 
 export const NODE_KEY_FILE = 'node.key'
 

@@ -6,7 +6,7 @@ export interface ConnectionInfo {
   readonly peer: string
   /** the remote multiaddr this connection had when it opened */
   readonly remoteAddr: string
-  readonly transport: 'quic' | 'tcp' | 'websocket' | 'webtransport' | 'memory' | 'relay'
+  readonly transport: 'quic' | 'tcp' | 'websocket' | 'webtransport' | 'webrtc' | 'memory' | 'relay'
   readonly direction: 'inbound' | 'outbound'
   /** closes the whole connection; used against peers that misbehave */
   abort(reason: Error): void

@@ -6,22 +6,17 @@ import { identify } from '@libp2p/identify'
 import type { PeerDiscovery } from '@libp2p/interface'
 import { FaultTolerance, type Libp2p, type Transport } from '@libp2p/interface'
 import { type KadDHTComponents, kadDHT, passthroughMapper } from '@libp2p/kad-dht'
-import { mdns } from '@libp2p/mdns'
-import { memory } from '@libp2p/memory'
 import { peerIdFromPrivateKey } from '@libp2p/peer-id'
 import { ping } from '@libp2p/ping'
 import { plaintext } from '@libp2p/plaintext'
-import { tcp } from '@libp2p/tcp'
-import { webSockets } from '@libp2p/websockets'
-import { webTransport } from '@libp2p/webtransport'
 import type { Multiaddr } from '@multiformats/multiaddr'
 import { createLibp2p } from 'libp2p'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
-import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
 import type { Store } from '../store/store.ts'
+import { boundTable } from './bounded-table.ts'
 import { KademliaDht } from './dht.ts'
 import { DhtDatastore } from './dht-datastore.ts'
 import { type KadRpc, Lookup } from './dht-lookup.ts'
@@ -32,12 +27,11 @@ import { Libp2pHost } from './libp2p-host.ts'
 import { libp2pLogger } from './libp2p-log.ts'
 import { ListenLog } from './listen-log.ts'
 import { byDialOrder, isLinkLocal, isPublicAddr, parseAddr, parseBootstrap, transportOf } from './multiaddrs.ts'
-import { CircuitClient, CircuitServer, natServices, type ReachabilityInit } from './nat-services.ts'
+import type { CircuitClient, CircuitServer, ReachabilityInit } from './nat-services.ts'
 import { closestInTable } from './nearest-in-table.ts'
 import { PeerMemory } from './peer-memory.ts'
 import { type Traffic, trafficMetrics } from './traffic.ts'
 
-const MDNS_SERVICE = '_rookery._udp.local'
 export const KAD_PROTOCOL = '/rookery/kad/1.0.0'
 
 /**
@@ -52,10 +46,26 @@ const INBOUND_DIALS_PER_S = 100
  * time is over: at its own 10 s a flood of 1,500 streams a second holds 140 MiB.
  */
 const NEGOTIATION_MS = 3_000
-/** Unread bytes of one QUIC stream that the peer may have under way beyond what we read */
-const QUIC_STREAM_WINDOW_BYTES = 2 * 1024 * 1024
 const YAMUX_STREAM_WINDOW_BYTES = 1024 * 1024
-const QUIC_CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024
+
+export type TransportFactory = (components: never) => Transport
+
+/** What a host stands on: a Node process and a page differ in this alone. */
+export interface HostPlatform {
+  transports(profile: 'quic' | 'memory'): Promise<TransportFactory[]>
+  /** where a host of profile `quic` listens if nothing is said */
+  readonly listenDefault: readonly string[]
+  /** what finds peers of this LAN */
+  lanDiscovery?(): (components: never) => PeerDiscovery
+  /** what makes a host reachable behind a router */
+  readonly nat?: {
+    client(): CircuitClient
+    server(init: ReachabilityInit['relayServer']): CircuitServer
+    services(init: ReachabilityInit, isPublic: boolean, server: CircuitServer | undefined): Record<string, unknown>
+    /** addresses of this machine with their networks, such as `192.168.1.7/24`, in a settled order */
+    interfaces(): string[]
+  }
+}
 
 export interface HostComponents {
   clock: Clock
@@ -100,22 +110,17 @@ export interface HostInit {
         initialQuerySelfIntervalMs?: number | undefined
         querySelfIntervalMs?: number | undefined
         bytesMax?: number | undefined
+        /** `by-prefix`: k peers for each number of leading bits that they share with us, for networks of many nodes in one process */
+        table?: 'every-bucket' | 'by-prefix' | undefined
       }
     | undefined
 }
 
-export const LISTEN_DEFAULT: readonly string[] = [
-  '/ip4/0.0.0.0/udp/0/quic-v1',
-  '/ip6/::/udp/0/quic-v1',
-  '/ip4/0.0.0.0/tcp/0',
-  '/ip6/::/tcp/0'
-]
-
 /**
- * Starts a libp2p host with our DHT.
+ * Starts a libp2p host with our DHT on a platform; in a Node process `createHost` (./node-host.ts) does.
  * @throws RookeryError `ADDRESS_INVALID`, `PORT_IN_USE`, `LISTEN_FAILED`, `QUIC_UNAVAILABLE`; then nothing is left running
  */
-export async function createHost(components: HostComponents, init: HostInit): Promise<Host> {
+export async function createHostOn(platform: HostPlatform, components: HostComponents, init: HostInit): Promise<Host> {
   const { clock, random, logger, crypto, store, validator, traffic, memoryTransport } = components
   const log = logger.child('net')
   const profile = init.profile ?? 'quic'
@@ -123,7 +128,7 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
   const isPublic = network === 'public'
   const privateKey = await generateKeyPairFromSeed('Ed25519', init.privateKey)
   const self = peerIdFromPrivateKey(privateKey)
-  const listen = (init.listen ?? (profile === 'memory' ? [`/memory/${self}`] : LISTEN_DEFAULT)).map((addr, i) =>
+  const listen = (init.listen ?? (profile === 'memory' ? [`/memory/${self}`] : platform.listenDefault)).map((addr, i) =>
     parseAddr(addr, `listen[${i}]`).toString()
   )
   const announce = (init.announce ?? []).map((addr, i) => parseAddr(addr, `announce[${i}]`).toString())
@@ -153,8 +158,8 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
   }
   // libp2p only notes what it discovers on the LAN; the host dials it
   let onLan: (peer: string, addrs: string[]) => void = () => {}
-  if (init.mdns === true) {
-    const make = mdns({ serviceTag: MDNS_SERVICE })
+  if (init.mdns === true && platform.lanDiscovery !== undefined) {
+    const make = platform.lanDiscovery()
     discovery.push((c) => {
       const found = make(c as never)
       found.addEventListener('peer', ({ detail }) => onLan(detail.id.toString(), detail.multiaddrs.map(String)))
@@ -162,9 +167,11 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
     })
   }
 
-  const circuits = profile === 'memory' ? undefined : new CircuitClient()
-  const reachability = profile === 'memory' ? undefined : init.reachability
-  const circuitServer = reachability?.relayServer.enabled === true ? new CircuitServer(reachability.relayServer) : undefined
+  const nat = profile === 'memory' ? undefined : platform.nat
+  const circuits = nat?.client()
+  const reachability = nat === undefined ? undefined : init.reachability
+  const circuitServer = reachability?.relayServer.enabled === true ? nat?.server(reachability.relayServer) : undefined
+  const factories = profile === 'memory' && memoryTransport !== undefined ? [memoryTransport] : await platform.transports(profile)
   let announced = (addrs: Multiaddr[]): Multiaddr[] => addrs.filter((addr) => transportOf(addr.toString()) !== 'relay')
   const libp2p = await createLibp2p({
     start: false,
@@ -177,10 +184,9 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
       announce,
       announceFilter: (addrs: Multiaddr[]) => announced(addrs.filter(isPublic ? isPublicAddr : (addr) => !isLinkLocal(addr)))
     },
-    transports: (profile === 'memory'
-      ? [memoryTransport ?? memory()]
-      : [...(await transports()), ...(circuits === undefined ? [] : [circuits.make])]
-    ).map((make) => (c: never) => listening.watch(make(c))) as never,
+    transports: [...factories, ...(circuits === undefined ? [] : [circuits.make])].map(
+      (make) => (c: never) => listening.watch(make(c))
+    ) as never,
     transportManager: { faultTolerance: FaultTolerance.NO_FATAL },
     connectionEncrypters: profile === 'memory' ? [plaintext()] : [noise()],
     streamMuxers: [yamux({ enableKeepAlive: profile !== 'memory', streamOptions: { maxStreamWindowSize: YAMUX_STREAM_WINDOW_BYTES } })],
@@ -203,7 +209,7 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
     },
     peerDiscovery: discovery as never,
     services: {
-      ...(natServices(reachability, isPublic, circuitServer) as Record<string, never>),
+      ...((reachability === undefined ? {} : nat?.services(reachability, isPublic, circuitServer)) as Record<string, never>),
       identify: identify(),
       ping: ping(),
       dht: (c: KadDHTComponents) => {
@@ -228,6 +234,7 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
 
   const kad = libp2p.services.dht
   const { kb } = kad.routingTable
+  if (init.dht?.table === 'by-prefix') boundTable(kb, { own: crypto.sha256(self.toMultihash().bytes), k: kBucketSize })
   kb.closest = (place, options) => closestInTable(kb.root, place, { count: options?.count ?? kBucketSize, exclude: options?.exclude })
   const { peerStore } = libp2p
   const connected = async (wanted: (peer: string) => boolean = () => true) => {
@@ -243,7 +250,17 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
   const isAllowed = (addr: Multiaddr) => !isPublic || isPublicAddr(addr)
   const lookup = new Lookup({ kad, self, peerStore, crypto, clock, connected, isAllowed }, { kBucketSize, alpha, disjointPaths })
   const host = new Libp2pHost(
-    { clock, random, logger: log, libp2p: libp2p as unknown as Libp2p, datastore, peers: memoryOfPeers, circuits, circuitServer },
+    {
+      clock,
+      random,
+      logger: log,
+      libp2p: libp2p as unknown as Libp2p,
+      datastore,
+      peers: memoryOfPeers,
+      circuits,
+      circuitServer,
+      interfaces: nat === undefined ? undefined : () => nat.interfaces()
+    },
     {
       bootstrap: bootstrapPeers,
       isPublic,
@@ -267,23 +284,6 @@ export async function createHost(components: HostComponents, init: HostInit): Pr
   }
   host.begin()
   return host
-}
-
-type TransportFactory = (components: never) => Transport
-
-async function transports(): Promise<TransportFactory[]> {
-  const { quic } = await import('@chainsafe/libp2p-quic').catch((cause: unknown) => {
-    throw new RookeryError('QUIC_UNAVAILABLE', 'the QUIC library has no build for this platform', {
-      kind: 'config',
-      remedy: 'install on a platform that @chainsafe/libp2p-quic supports',
-      cause
-    })
-  })
-  const { withOwnMuxer } = await import('./quic.ts')
-  const makeQuic = quic({ maxStreamData: QUIC_STREAM_WINDOW_BYTES, maxConnectionData: QUIC_CONNECTION_WINDOW_BYTES })
-  const list: unknown[] = [(c: never) => withOwnMuxer(makeQuic(c)), tcp(), webSockets()]
-  if ('WebTransport' in globalThis) list.push(webTransport())
-  return list as TransportFactory[]
 }
 
 function kadValidators(rules: DhtRules, clock: Clock) {

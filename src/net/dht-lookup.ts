@@ -4,8 +4,8 @@ import { multiaddr } from '@multiformats/multiaddr'
 import { compare } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import type { Clock } from '../platform/clock.ts'
+import type { TableTrie } from './bounded-table.ts'
 import { withoutPeer } from './multiaddrs.ts'
-import type { TableNode } from './nearest-in-table.ts'
 
 /** One FIND_NODE, dial included; a peer that takes longer counts as gone. */
 const ASK_TIMEOUT_MS = 4_000
@@ -29,8 +29,7 @@ export interface KadRpc extends KadDHT {
   }
   readonly routingTable: {
     readonly size: number
-    readonly kb: {
-      readonly root: TableNode
+    readonly kb: TableTrie & {
       closest(kadId: Uint8Array, options?: { count?: number; exclude?: PeerId[] }): Iterable<PeerId>
     }
     closestPeers(kadId: Uint8Array, options?: { count?: number }): PeerId[]

@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events'
 import type { PeerId, PeerStore } from '@libp2p/interface'
 import { Record as KadRecord, MessageType } from '@libp2p/kad-dht'
 import { peerIdFromString } from '@libp2p/peer-id'
@@ -6,6 +5,7 @@ import { compare, toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
+import { allowManyListeners } from '../platform/many-listeners.ts'
 import type { DhtDatastore } from './dht-datastore.ts'
 import { type KadRpc, type Lookup, NO_PATH } from './dht-lookup.ts'
 import type { Dht, FoundPeer, PeerAddress } from './host.ts'
@@ -234,7 +234,7 @@ export class KademliaDht implements Dht {
   /** A signal of our own, so that kad-dht's many listeners never pile up on a caller's long-lived one. */
   #scope(signal: AbortSignal | undefined, timeoutMs: number): { signal: AbortSignal; abort(): void; release(): void } {
     const controller = new AbortController()
-    setMaxListeners(0, controller.signal)
+    allowManyListeners(controller.signal)
     const abort = () => controller.abort(signal?.aborted === true ? signal.reason : undefined)
     const cancel = this.#c.clock.after(timeoutMs, abort)
     const sources = [signal, this.#c.signal]

@@ -1,10 +1,10 @@
-import { setMaxListeners } from 'node:events'
 import type { Connection, Libp2p, PeerId, Stream } from '@libp2p/interface'
 import { peerIdFromString } from '@libp2p/peer-id'
 import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
+import { allowManyListeners } from '../platform/many-listeners.ts'
 import type { Random } from '../platform/random.ts'
 import type { ByteStream } from './byte-stream.ts'
 import type { DhtDatastore } from './dht-datastore.ts'
@@ -44,6 +44,8 @@ export interface Libp2pHostComponents {
   /** dials over relays; absent over transports that know none */
   circuits?: CircuitClient | undefined
   circuitServer?: CircuitServer | undefined
+  /** addresses of this machine with their networks */
+  interfaces?: (() => string[]) | undefined
 }
 
 export interface Libp2pHostInit {
@@ -85,7 +87,7 @@ export class Libp2pHost implements Host {
   constructor(components: Libp2pHostComponents, init: Libp2pHostInit, makeDht: (addresses: () => string[], signal: AbortSignal) => Dht) {
     this.#c = components
     this.#init = init
-    setMaxListeners(0, this.#stopped.signal)
+    allowManyListeners(this.#stopped.signal)
     this.peer = components.libp2p.peerId.toString()
     this.dht = makeDht(() => this.addresses(), this.#stopped.signal)
     this.#rejoin = new Rejoin(components, {
@@ -105,10 +107,10 @@ export class Libp2pHost implements Host {
     })
     const { libp2p } = components
     const { autoMode, reachability } = init
-    const { circuits } = components
-    if (reachability !== undefined && circuits !== undefined) {
+    const { circuits, interfaces } = components
+    if (reachability !== undefined && circuits !== undefined && interfaces !== undefined) {
       this.reachability = new NatReachability(
-        { ...components, client: circuits, server: components.circuitServer },
+        { ...components, client: circuits, server: components.circuitServer, interfaces },
         { settings: reachability, isPublic: init.isPublic, dial: (target, signal) => this.#dial(target, signal, false) }
       )
     }
@@ -232,7 +234,7 @@ export class Libp2pHost implements Host {
     dialled: (signal: AbortSignal, force: boolean) => Promise<Opened>
   ): Promise<Opened> {
     const losing = new AbortController()
-    setMaxListeners(0, losing.signal)
+    allowManyListeners(losing.signal)
     const give = () => losing.abort(signal.reason)
     signal.addEventListener('abort', give, { once: true })
     const answered = new AbortController()
@@ -442,7 +444,7 @@ export class Libp2pHost implements Host {
   /** One listener on the caller's signal and one on ours, gone again with `release`; libp2p hangs its many on the inner one. */
   #scope(signal: AbortSignal | undefined, timeoutMs: number): { signal: AbortSignal; release(): void } {
     const controller = new AbortController()
-    setMaxListeners(0, controller.signal)
+    allowManyListeners(controller.signal)
     const sources = [signal, this.#stopped.signal]
     const abort = () => controller.abort(sources.find((source) => source?.aborted === true)?.reason)
     for (const source of sources) source?.addEventListener('abort', abort, { once: true })

@@ -16,12 +16,13 @@ export function isPublicAddr(addr: Multiaddr): boolean {
 export function transportOf(addr: string): ConnectionInfo['transport'] {
   if (addr.includes('/p2p-circuit')) return 'relay'
   if (addr.includes('/webtransport')) return 'webtransport'
+  if (addr.includes('/webrtc')) return 'webrtc'
   if (addr.includes('/quic-v1')) return 'quic'
   if (addr.startsWith('/memory/')) return 'memory'
   return addr.includes('/ws') ? 'websocket' : 'tcp'
 }
 
-const PREFERENCE: readonly ConnectionInfo['transport'][] = ['quic', 'webtransport', 'memory', 'tcp', 'websocket', 'relay']
+const PREFERENCE: readonly ConnectionInfo['transport'][] = ['quic', 'webtransport', 'memory', 'tcp', 'webrtc', 'websocket', 'relay']
 
 /** QUIC before TCP before relays; addresses of one transport keep their order. */
 export function byTransport(a: string, b: string): number {

@@ -1,4 +1,3 @@
-import { networkInterfaces } from 'node:os'
 import type { Connection, Libp2p, PeerId } from '@libp2p/interface'
 import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
 import type { Clock } from '../platform/clock.ts'
@@ -31,6 +30,8 @@ export interface NatReachabilityComponents {
   libp2p: Libp2p
   client: CircuitClient
   server: CircuitServer | undefined
+  /** addresses of this machine with their networks, such as `192.168.1.7/24`, in a settled order */
+  interfaces: () => string[]
 }
 
 export interface NatReachabilityInit {
@@ -68,7 +69,7 @@ export class NatReachability implements HostReachability {
         this.#tellAddresses()
       }
     })
-    this.#watch = new NetworkWatch(clock, (change) => void this.#networkChanged(change))
+    this.#watch = new NetworkWatch(clock, (change) => void this.#networkChanged(change), components.interfaces)
     client.onLost((relay) => this.#keeper.lost(relay))
     components.libp2p.addEventListener('connection:open', ({ detail }) => this.#onConnection(detail))
   }
@@ -99,7 +100,7 @@ export class NatReachability implements HostReachability {
   /** Peers whose word counts: reached directly, and of another network where there are such; who stands on the same link sees no router. */
   witnesses(): string[] {
     const direct = this.#c.libp2p.getConnections().filter(({ limits }) => limits === undefined)
-    const own = Object.values(networkInterfaces()).flatMap((list) => list ?? [])
+    const own = this.#c.interfaces()
     const outside = direct.filter(({ remoteAddr }) => !isOfOwnNetwork(remoteAddr.toString(), own))
     return [...new Set((outside.length > 0 ? outside : direct).map(({ remotePeer }) => remotePeer.toString()))]
   }

@@ -1,3 +1,4 @@
+import { networkInterfaces } from 'node:os'
 import { autoNAT } from '@libp2p/autonat'
 import { circuitRelayServer, circuitRelayTransport } from '@libp2p/circuit-relay-v2'
 import { dcutr } from '@libp2p/dcutr'
@@ -132,16 +133,17 @@ export class CircuitServer {
 
 const ipOf = (addr: Multiaddr) => addr.getComponents()[0]?.value
 
+/** Addresses of this machine, such as `192.168.1.7/24`, in a settled order; without those of one link alone, which are told to nobody. */
+export function interfaceAddresses(): string[] {
+  const all = Object.values(networkInterfaces()).flatMap((list) => (list ?? []).flatMap(({ cidr }) => (cidr === null ? [] : [cidr])))
+  return [...new Set(all)].filter((cidr) => !/^fe[89ab]/i.test(cidr)).sort()
+}
+
 /**
  * libp2p's services for nodes behind routers. AutoNAT, hole punching and UPnP deal with addresses of the internet alone: in a private network
  * they would say and do nothing.
  */
-export function natServices(
-  init: ReachabilityInit | undefined,
-  isPublic: boolean,
-  server: CircuitServer | undefined
-): Record<string, unknown> {
-  if (init === undefined) return {}
+export function natServices(init: ReachabilityInit, isPublic: boolean, server: CircuitServer | undefined): Record<string, unknown> {
   return {
     ...(init.autonat && isPublic ? { autonat: autoNAT() } : {}),
     ...(init.dcutr && isPublic ? { dcutr: dcutr() } : {}),

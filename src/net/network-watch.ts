@@ -1,14 +1,7 @@
-import { networkInterfaces } from 'node:os'
 import type { Clock } from '../platform/clock.ts'
 
 /** The system tells a program nothing of its interfaces: it is asked so often. */
 export const WATCH_MS = 3_000
-
-/** Addresses of this machine, such as `192.168.1.7/24`, in a settled order. */
-export function interfaceAddresses(): string[] {
-  const all = Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address, cidr }) => cidr ?? address))
-  return [...new Set(all)].sort()
-}
 
 export interface NetworkChange {
   readonly gone: readonly string[]
@@ -23,7 +16,7 @@ export class NetworkWatch {
   #known: string[]
   #cancel: () => void = () => {}
 
-  constructor(clock: Clock, changed: (change: NetworkChange) => void, read: () => string[] = interfaceAddresses) {
+  constructor(clock: Clock, changed: (change: NetworkChange) => void, read: () => string[]) {
     this.#clock = clock
     this.#read = read
     this.#changed = changed

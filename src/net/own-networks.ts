@@ -1,14 +1,8 @@
-import { BlockList, isIP } from 'node:net'
+import { IpRanges, ipBytes } from '../platform/ip-ranges.ts'
 
-/** Whether a direct multiaddr lies in a network that one of these interfaces is in; loopback counts as one. */
-export function isOfOwnNetwork(addr: string, own: readonly { cidr: string | null }[]): boolean {
-  const [, , ip = ''] = addr.split('/')
-  const family = isIP(ip)
-  if (family === 0 || addr.includes('/p2p-circuit')) return false
-  const networks = new BlockList()
-  for (const { cidr } of own) {
-    const [network = '', prefix = ''] = cidr?.split('/') ?? []
-    if (isIP(network) === family) networks.addSubnet(network, Number(prefix), family === 4 ? 'ipv4' : 'ipv6')
-  }
-  return networks.check(ip, family === 4 ? 'ipv4' : 'ipv6')
+/** Whether a direct multiaddr lies in one of these networks, such as `192.168.1.7/24`. */
+export function isOfOwnNetwork(addr: string, own: readonly string[]): boolean {
+  const [, , text = ''] = addr.split('/')
+  const ip = ipBytes(text)
+  return ip !== undefined && !addr.includes('/p2p-circuit') && new IpRanges(own).has(ip)
 }

@@ -21,7 +21,7 @@ export const systemClock: Clock = {
         resolve()
       }
       const timer = setTimeout(done, ms)
-      timer.unref()
+      unref(timer)
       const aborted = () => {
         clearTimeout(timer)
         reject(signal?.reason)
@@ -31,9 +31,14 @@ export const systemClock: Clock = {
   },
   after(ms, call) {
     const timer = setTimeout(call, ms)
-    timer.unref()
+    unref(timer)
     return () => clearTimeout(timer)
   }
+}
+
+/** A page's timers are numbers, and keep nothing alive. */
+function unref(timer: { unref?(): void } | number): void {
+  if (typeof timer === 'object') timer.unref?.()
 }
 
 /** A clock that moves when told, for tests and virtual time. */

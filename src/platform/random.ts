@@ -1,12 +1,18 @@
-import { randomBytes } from 'node:crypto'
-
 /** Cryptographic randomness, handed in so that tests and the simulator can replay it. */
 export interface Random {
   bytes(length: number): Uint8Array
 }
 
+/** WebCrypto gives no more at a time. */
+const BYTES_AT_ONCE_MAX = 65_536
+
+/** Of the platform, in Node and in pages alike. */
 export const systemRandom: Random = {
-  bytes: (length) => new Uint8Array(randomBytes(length))
+  bytes(length) {
+    const bytes = new Uint8Array(length)
+    for (let at = 0; at < length; at += BYTES_AT_ONCE_MAX) globalThis.crypto.getRandomValues(bytes.subarray(at, at + BYTES_AT_ONCE_MAX))
+    return bytes
+  }
 }
 
 /** A reproducible stream for tests and simulations; never for a real node's keys. */

@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto'
 import { equals } from '../../protocol/bytes.ts'
 import { BYTE_STREAM_CODES, type ByteFrame, type ByteStreamCode } from '../../protocol/session/byte-frames.ts'
 import { Fifo } from '../../protocol/session/fifo.ts'
+import { runningSha256 } from '../platform/running-hash.ts'
 import { byteStreamCorrupt, byteStreamOver, byteStreamReset } from './byte-errors.ts'
 import type { ByteStreamMode } from './byte-writer.ts'
 import { withSignal } from './with-signal.ts'
@@ -35,7 +35,7 @@ export class ByteReader implements AsyncIterable<Uint8Array> {
   /** what the writer announced, if it did */
   readonly length: number | undefined
   readonly #init: ByteReaderInit
-  readonly #hash = createHash('sha256')
+  readonly #hash = runningSha256()
   /** what came and was not read; bounded by the channel's window */
   readonly #queue = new Fifo<{ piece: Piece; handled: () => void }>()
   readonly #accepted = Promise.withResolvers<void>()

@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto'
 import { BYTE_STREAM_CHUNK_BYTES, BYTE_STREAM_CODES, type ByteFrame, type ByteStreamCode } from '../../protocol/session/byte-frames.ts'
 import { RookeryError } from '../errors.ts'
+import { runningSha256 } from '../platform/running-hash.ts'
 import { byteStreamOver, byteStreamStopped } from './byte-errors.ts'
 import { withSignal } from './with-signal.ts'
 
@@ -25,7 +25,7 @@ export class ByteWriter {
   readonly id: Uint8Array
   readonly mode: ByteStreamMode
   readonly #init: ByteWriterInit
-  readonly #hash = createHash('sha256')
+  readonly #hash = runningSha256()
   readonly #accepted = Promise.withResolvers<number>()
   readonly #done = Promise.withResolvers<void>()
   readonly #ended = new AbortController()

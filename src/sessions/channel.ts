@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { type ChannelControl, decodeChannelControl, encodeChannelControl } from '../../protocol/session/channel-control.ts'
 import { Fifo } from '../../protocol/session/fifo.ts'
@@ -6,6 +5,7 @@ import { ITEM_KINDS } from '../../protocol/session/items.ts'
 import { CHANNELS_MAX } from '../../protocol/session/ready.ts'
 import { windowCost } from '../../protocol/session/window.ts'
 import { RookeryError } from '../errors.ts'
+import { allowManyListeners } from '../platform/many-listeners.ts'
 import { Arrivals } from './arrivals.ts'
 import { channelEnded, channelGap, channelLost, channelStopped } from './channel-errors.ts'
 import type { Inbound, Session } from './session.ts'
@@ -96,7 +96,7 @@ export class Channel implements AsyncIterable<Inbound> {
     this.#kind = mode === 'durable' ? ITEM_KINDS.a2a : ITEM_KINDS.live
     this.#underWay = new Array<number>(lanes).fill(0)
     this.#laneEnded = new Array<boolean>(lanes).fill(false)
-    setMaxListeners(0, this.#stopped.signal)
+    allowManyListeners(this.#stopped.signal)
     for (const entry of before) this.#queue.push(entry)
     for (let lane = 0; lane < lanes; lane++) session.onChannel(number + lane, (item) => this.#take(item, lane))
   }

@@ -1,4 +1,3 @@
-import { isIPv4 } from 'node:net'
 import type { PeerAddress } from '../net/host.ts'
 import { isPublicAddr, parseAddr, peerOf, withoutPeer } from '../net/multiaddrs.ts'
 
@@ -12,7 +11,7 @@ export type NetworkKind = 'public' | 'lan'
 export function networkOf(addr: string): string | undefined {
   if (!isReachable(addr, 'public') || addr.includes('/p2p-circuit')) return undefined
   const ip = addr.split('/')[2] as string
-  if (isIPv4(ip)) return `${ip.split('.').slice(0, 3).join('.')}.0/24`
+  if (!ip.includes(':')) return `${ip.split('.').slice(0, 3).join('.')}.0/24`
   return `${ip6Groups(ip).slice(0, 3).join(':')}::/48`
 }
 

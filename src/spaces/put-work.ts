@@ -3,7 +3,7 @@ import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { putSeed, SOLVER_BITS_MAX, workBits } from '../../protocol/discovery/work.ts'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { WorkSolver } from '../work/solver.ts'
+import type { WorkSolver } from '../work/work-solver.ts'
 import { withDeadline } from './deadline.ts'
 
 /** What one record may cost; a writer that is asked for more leaves that registrar out. */

@@ -5,7 +5,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
 import type { Store } from '../store/store.ts'
-import { createWorkSolver, type WorkSolver } from '../work/solver.ts'
+import type { WorkSolver } from '../work/work-solver.ts'
 import { HandOver, type HandOverInit } from './hand-over.ts'
 import { RegistrarBook } from './registrar-book.ts'
 import { createRegistryClient, type RegistryClient, type RegistryClientInit } from './registry-client.ts'
@@ -44,18 +44,15 @@ export async function createRegistry(
     random: Random
     crypto: CryptoProvider
     logger: Logger
-    /** by default one of its own */
-    solver?: Pick<WorkSolver, 'solve'>
+    solver: Pick<WorkSolver, 'solve'>
   },
   init: RegistryStoreInit & RegistryClientInit & HandOverInit = {}
 ): Promise<Registry> {
   const { dht } = components.host
   const local = await openRegistryStore(components, { closerKnown: (key, max) => dht.closerKnown(key, max), ...init })
   const service = await serveRegistry({ host: components.host, clock: components.clock, registry: local })
-  const own = components.solver === undefined ? createWorkSolver(components) : undefined
-  const solver = components.solver ?? (own as WorkSolver)
   const book = await RegistrarBook.open({ ...components, logger: components.logger.child('registry') })
-  const client = createRegistryClient({ ...components, book, crypto: rememberingSignatures(components.crypto), local, solver }, init)
+  const client = createRegistryClient({ ...components, book, crypto: rememberingSignatures(components.crypto), local }, init)
   const handOver = new HandOver({ ...components, client, local, logger: components.logger.child('registry') }, init)
   return {
     ...client,
@@ -70,7 +67,6 @@ export async function createRegistry(
       await handOver.stop()
       await service.stop()
       await client.stop()
-      await own?.stop()
       await local.stop()
     }
   }

@@ -1,4 +1,4 @@
-import type { AbstractLevel, AbstractSublevel } from 'abstract-level'
+import type { AbstractLevel, AbstractSnapshot, AbstractSublevel } from 'abstract-level'
 import { equals } from '../../protocol/bytes.ts'
 import { type CborValue, decodeCbor, encodeCbor } from '../../protocol/cbor.ts'
 import { RookeryError } from '../errors.ts'
@@ -31,6 +31,13 @@ export interface RangeOptions {
   lte?: string
   limit?: number
   reverse?: boolean
+  /** reads what stood there then */
+  at?: Snapshot
+}
+
+/** All tables as they stood at one moment; open only within {@link Store.reading}. */
+export interface Snapshot {
+  readonly of: AbstractSnapshot
 }
 
 /** One step of a write batch; made by a table, performed by {@link Store.commit}. */
@@ -47,7 +54,7 @@ export interface WriteOp {
 
 /** A typed sublevel. Keys are text that sorts by UTF-8 bytes; parts from outside go in as hex, so that no key reaches into another. */
 export interface Table<V> {
-  get(key: string): Promise<V | undefined>
+  get(key: string, at?: Snapshot): Promise<V | undefined>
   has(key: string): Promise<boolean>
   entries(range?: RangeOptions): AsyncIterable<[key: string, value: V]>
   keys(range?: RangeOptions): AsyncIterable<string>
@@ -55,6 +62,7 @@ export interface Table<V> {
   del(key: string): WriteOp
 }
 
+type ScanOptions = Omit<RangeOptions, 'at'> & { snapshot?: AbstractSnapshot }
 type Level = AbstractLevel<string | Buffer | Uint8Array, string, Uint8Array>
 type Sublevel = AbstractSublevel<Level, string | Buffer | Uint8Array, string, Uint8Array>
 
@@ -133,8 +141,8 @@ export class Store {
   table<V>(name: string, codec: Codec<V>): Table<V> {
     if (!/^[a-z][a-z0-9-]*$/.test(name)) throw new TypeError(`"${name}" is no table name`)
     return {
-      get: async (key) => {
-        const bytes = await read(await this.#readable(name), key)
+      get: async (key, at) => {
+        const bytes = await read(await this.#readable(name), key, at)
         return bytes === undefined ? undefined : codec.decode(bytes)
       },
       has: async (key) => await (await this.#readable(name)).has(key),
@@ -167,11 +175,11 @@ export class Store {
   /** A scan goes on behind the last key where the database was opened anew meanwhile. */
   async *#scan<T>(
     name: string,
-    range: RangeOptions,
-    over: (sub: Sublevel, range: RangeOptions) => AsyncIterable<T>,
+    { at, ...range }: RangeOptions,
+    over: (sub: Sublevel, range: ScanOptions) => AsyncIterable<T>,
     keyOf: (item: T) => string
   ): AsyncGenerator<T> {
-    let rest = range
+    let rest: ScanOptions = at === undefined ? range : { ...range, snapshot: at.of }
     for (;;) {
       const opened = this.reopened
       try {
@@ -183,7 +191,7 @@ export class Store {
         }
         return
       } catch (error) {
-        if (this.#closed || !ITERATOR_GONE.includes((error as { code?: unknown }).code)) throw error
+        if (this.#closed || at !== undefined || !ITERATOR_GONE.includes((error as { code?: unknown }).code)) throw error
         if (this.#reopening === undefined && this.reopened === opened) throw error
         if (rest.limit !== undefined && rest.limit <= 0) return
       }
@@ -192,6 +200,11 @@ export class Store {
 
   /** @throws RookeryError `STORE_DOWN` */
   async #readable(name: string): Promise<Sublevel> {
+    await this.#opened()
+    return this.#sublevel(name)
+  }
+
+  async #opened(): Promise<void> {
     await this.#reopening
     if (this.#failure?.isDown === true && !this.#closed) {
       throw new RookeryError('STORE_DOWN', `the store could not be opened anew: ${this.#failure.error.message}`, {
@@ -200,7 +213,28 @@ export class Store {
         remedy: 'free space or mend the disk; the node tries again by itself'
       })
     }
-    return this.#sublevel(name)
+  }
+
+  /**
+   * Reads of one moment: whatever `work` reads with the snapshot fits together, however many rows are written meanwhile.
+   * @throws RookeryError `STORE_DOWN`, and `STORE_REOPENED` where the database was opened anew under it
+   */
+  async reading<T>(work: (at: Snapshot) => Promise<T>): Promise<T> {
+    await this.#opened()
+    const of = this.#level.snapshot()
+    const opened = this.reopened
+    try {
+      return await work({ of })
+    } catch (error) {
+      if (this.#reopening === undefined && this.reopened === opened) throw error
+      throw new RookeryError('STORE_REOPENED', 'the store was opened anew while it was read', {
+        kind: 'storage',
+        cause: error,
+        remedy: 'ask again'
+      })
+    } finally {
+      await of.close()
+    }
   }
 
   /** All rows of all tables as they stand at one moment, whatever is written meanwhile; keys hold the name of the table. */
@@ -389,9 +423,10 @@ export class Store {
  * Looks up in this thread where the database can: what is asked for lies in memory or in the system's file cache as a rule, and the detour through
  * the thread pool costs many times the look-up.
  */
-async function read(sub: Sublevel, key: string): Promise<Uint8Array | undefined> {
+async function read(sub: Sublevel, key: string, at: Snapshot | undefined): Promise<Uint8Array | undefined> {
   const { getSync } = sub.supports as { getSync?: boolean }
-  return getSync === true && sub.status === 'open' ? sub.getSync(key) : await sub.get(key)
+  const options = at === undefined ? {} : { snapshot: at.of }
+  return getSync === true && sub.status === 'open' ? sub.getSync(key, options) : await sub.get(key, options)
 }
 
 function usesReserve({ ops, room }: Waiting): boolean {

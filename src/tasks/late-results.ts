@@ -2,7 +2,7 @@ import { toHex, utf8 } from '../../protocol/bytes.ts'
 import { canonicalJson } from '../../protocol/canonical-json.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { jsonCodec, type Store, type Table, type WriteOp } from '../store/store.ts'
-import { ENVELOPE_DEPTH_MAX, holdsHalfSurrogate, tooDeep } from './message.ts'
+import { ENVELOPE_DEPTH_MAX, holdsHalfSurrogate, tooDeep } from './json-bounds.ts'
 import type { JsonObject, LateResult, Todo } from './todo.ts'
 
 /** Of one Todo; what comes after them is logged alone. */

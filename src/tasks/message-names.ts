@@ -5,7 +5,7 @@ import type { EidHex } from '../../protocol/identity/eid.ts'
 import type { Clock } from '../platform/clock.ts'
 import { jsonCodec, type Store, type Table, type WriteOp } from '../store/store.ts'
 import { CallerCounts } from './caller-counts.ts'
-import { ENVELOPE_DEPTH_MAX } from './message.ts'
+import { ENVELOPE_DEPTH_MAX } from './json-bounds.ts'
 import type { Json, JsonObject, Todo } from './todo.ts'
 import { messageIdReused } from './todo-errors.ts'
 

@@ -1,6 +1,6 @@
 import { toHex, utf8 } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
-import type { Store, Table, WriteOp } from '../store/store.ts'
+import type { Snapshot, Store, Table, WriteOp } from '../store/store.ts'
 import { jsonCodec } from '../store/store.ts'
 import { slotOf, slotsOf } from './slots.ts'
 import type { Todo, TodoFilter, TodoSlot, TodoState } from './todo.ts'
@@ -28,9 +28,16 @@ interface Prefixes {
 }
 
 /** A place in a listing: `:` time `:` id. */
-export interface Place {
+interface Place {
   id: string
   changedAtMs: number
+}
+
+/** Which places are read, and as they stood when. */
+interface Stretch {
+  from: string
+  below: string
+  at: Snapshot
 }
 
 /**
@@ -76,22 +83,25 @@ export class TodoIndex {
   }
 
   /** @throws RookeryError `CURSOR_INVALID` */
-  async page(filter: TodoFilter, limit: number, cursor: string | undefined): Promise<{ places: Place[]; next: string | undefined }> {
+  async page(
+    filter: TodoFilter,
+    { limit, cursor, at }: { limit: number; cursor: string | undefined; at: Snapshot }
+  ): Promise<{ ids: string[]; next: string | undefined }> {
     const below = cursor === undefined ? ';' : this.#cursors.open(filter, cursor)
-    const places: Place[] = []
+    const ids: string[] = []
     let last = ''
-    for await (const at of this.#newest(filter, below)) {
-      if (places.length === limit) return { places, next: this.#cursors.seal(filter, last) }
-      last = at
-      places.push(placeOf(at))
+    for await (const place of this.#newest(filter, below, at)) {
+      if (ids.length === limit) return { ids, next: this.#cursors.seal(filter, last) }
+      last = place
+      ids.push(placeOf(place).id)
     }
-    return { places, next: undefined }
+    return { ids, next: undefined }
   }
 
   /** How many a filter matches, by walking their keys. */
-  async count(filter: TodoFilter): Promise<number> {
+  async count(filter: TodoFilter, at: Snapshot): Promise<number> {
     let count = 0
-    for await (const _ of this.#newest(filter, ';')) count++
+    for await (const _ of this.#newest(filter, ';', at)) count++
     return count
   }
 
@@ -103,10 +113,10 @@ export class TodoIndex {
   }
 
   /** Positions below `below`, the newest first. */
-  async *#newest(filter: TodoFilter, below: string): AsyncGenerator<string, void, undefined> {
+  async *#newest(filter: TodoFilter, below: string, at: Snapshot): AsyncGenerator<string, void, undefined> {
     const { agent, caller, contextId, changedFromMs = 0 } = filter
     const from = position(changedFromMs, '')
-    if (agent === undefined || (contextId !== undefined && caller === undefined)) yield* this.#walk(filter, from, below)
+    if (agent === undefined || (contextId !== undefined && caller === undefined)) yield* this.#walk(filter, { from, below, at })
     else {
       const prefix =
         caller === undefined
@@ -114,20 +124,21 @@ export class TodoIndex {
           : contextId === undefined
             ? this.#ofCaller(agent, caller)
             : this.#ofContext(agent, caller, contextId)
-      yield* merged(slotsOf(filter).map((slot) => this.#slot(`${prefix}${slot}`, from, below)))
+      yield* merged(slotsOf(filter).map((slot) => this.#slot(`${prefix}${slot}`, { from, below, at })))
     }
   }
 
-  async *#slot(prefix: string, from: string, below: string): AsyncGenerator<string, void, undefined> {
-    const range = { gte: `${prefix}${from}`, lt: `${prefix}${below}`, reverse: true }
+  async *#slot(prefix: string, { from, below, at }: Stretch): AsyncGenerator<string, void, undefined> {
+    const range = { gte: `${prefix}${from}`, lt: `${prefix}${below}`, reverse: true, at }
     for await (const key of this.#places.keys(range)) yield key.slice(prefix.length)
   }
 
   /** Where no index serves a filter, rows are read until enough fit. */
-  async *#walk({ caller, ...filter }: TodoFilter, from: string, below: string): AsyncGenerator<string, void, undefined> {
+  async *#walk({ caller, ...filter }: TodoFilter, { from, below, at }: Stretch): AsyncGenerator<string, void, undefined> {
     const prefix = caller === undefined ? 'all' : `caller:${this.#hash(caller)}`
     const slots = slotsOf(filter)
-    for await (const [key, row] of this.#rows.entries({ gte: `${prefix}${from}`, lt: `${prefix}${below}`, reverse: true })) {
+    const range = { gte: `${prefix}${from}`, lt: `${prefix}${below}`, reverse: true, at }
+    for await (const [key, row] of this.#rows.entries(range)) {
       if (row.slot === undefined || slots.includes(row.slot)) yield key.slice(prefix.length)
     }
   }

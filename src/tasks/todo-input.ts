@@ -1,5 +1,6 @@
 import { RookeryError } from '../errors.ts'
-import { artifactSchema, fieldPath, holdsHalfSurrogate, JSON_DEPTH_MAX, MESSAGE_ID_CHARS_MAX, messageSchema, tooDeep } from './message.ts'
+import { holdsHalfSurrogate, JSON_DEPTH_MAX, tooDeep } from './json-bounds.ts'
+import { artifactSchema, fieldPath, MESSAGE_ID_CHARS_MAX, messageSchema } from './message.ts'
 import type { JsonObject, Progress, TodoCreate } from './todo.ts'
 import { dedupKeyInvalid, priorityInvalid, queueInvalid } from './todo-errors.ts'
 

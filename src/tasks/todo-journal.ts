@@ -12,7 +12,7 @@ import { type OpenTodo, OpenTodos } from './open-todos.ts'
 import type { TodosSettings } from './settings.ts'
 import { slotOf } from './slots.ts'
 import { mayFollow, stateClass } from './states.ts'
-import type { Todo, TodoFilter } from './todo.ts'
+import type { Todo, TodoFilter, TodoPage } from './todo.ts'
 import { TodoCounts } from './todo-counts.ts'
 import { todoLimit, todoUnknown } from './todo-errors.ts'
 import { TodoIndex } from './todo-index.ts'
@@ -100,6 +100,15 @@ export class TodoJournal {
     return this.#rows.get(id)
   }
 
+  /** The newest first, all as they stood at one moment: none is missing for having changed meanwhile. @throws RookeryError `CURSOR_INVALID` */
+  async page(filter: TodoFilter, limit: number, cursor: string | undefined): Promise<TodoPage> {
+    return await this.#store.reading(async (at) => {
+      const { ids, next } = await this.index.page(filter, { limit, cursor, at })
+      const todos = await Promise.all(ids.map((id) => this.#rows.get(id, at)))
+      return { todos: todos.filter((todo) => todo !== undefined), next }
+    })
+  }
+
   /** @throws RookeryError `TODO_UNKNOWN` */
   async must(id: string): Promise<Todo> {
     const todo = await this.get(id)
@@ -120,7 +129,7 @@ export class TodoJournal {
   /** From memory, unless the filter names a context or a time. */
   async count(filter: TodoFilter): Promise<number> {
     if (filter.contextId === undefined && filter.changedFromMs === undefined) return this.#counts.of(filter)
-    return await this.index.count(filter)
+    return await this.#store.reading((at) => this.index.count(filter, at))
   }
 
   async add({ todo, events }: Move, alongside: readonly WriteOp[]): Promise<Todo> {

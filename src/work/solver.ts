@@ -1,73 +1,32 @@
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import { nonceBytes, SOLVER_BITS_MAX, WORK_BITS_MAX, workBits, workSeed } from '../../protocol/discovery/work.ts'
-import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Random } from '../platform/random.ts'
 import { JOB_AT, SLICE_TRIES, SLICES_AT, type SolverFound, type SolverJob, type SolverThreadData } from './solver-thread.ts'
+import {
+  type SolveOptions,
+  solverBusy,
+  solverFailed,
+  solverStopped,
+  tooHard,
+  WAITING_MAX,
+  type WorkSolver,
+  workProgress
+} from './work-solver.ts'
 
 /** More threads than this find nothing sooner that anyone would notice. */
 const THREADS_MAX = 16
 /** Threads without work end after this: each holds some megabytes. */
 const IDLE_MS = 10_000
 const PROGRESS_MS = 200
-/** Callers that wait for their turn; further ones are refused. */
-const WAITING_MAX = 64
 const THREAD_HEAP_MB = 32
-
-/** How a search stands. Each try succeeds with the same small chance, so what was tried so far makes the rest no shorter. */
-export interface WorkProgress {
-  readonly bits: number
-  readonly tries: number
-  /** tries that one solution costs on average, 2^bits */
-  readonly expected: number
-  /** the chance, 0 to 1, that a search is done by so many tries */
-  readonly probability: number
-  readonly triesPerSec: number
-  /** what is still to come on average */
-  readonly etaMs: number
-  readonly elapsedMs: number
-}
-
-export interface SolveOptions {
-  /** ends the search itself, not only the waiting */
-  signal?: AbortSignal
-  /** told five times a second, and once at the end */
-  onProgress?: (progress: WorkProgress) => void
-}
-
-/** Finds proofs of work (protocol/README.md §5) in threads of its own. */
-export interface WorkSolver {
-  /**
-   * @param seed - 32 bytes
-   * @returns the nonce, 8 bytes
-   * @throws RookeryError `WORK_TOO_HARD` above the solver's limit, `SOLVER_BUSY`, `SOLVER_FAILED`, `SOLVER_STOPPED`; or the signal's reason
-   */
-  solve(seed: Uint8Array, bits: number, options?: SolveOptions): Promise<Uint8Array>
-  /** Ends what is under way and all threads. */
-  stop(): Promise<void>
-}
 
 export interface WorkSolverInit {
   /** default: as many as there are cores, at most 16 */
   threads?: number
   /** work of more bits is refused; default 24, at most 32 */
   bitsMax?: number
-}
-
-/** @param bits - leading zero bits asked for */
-export function workProgress(bits: number, tries: number, elapsedMs: number): WorkProgress {
-  const expected = 2 ** bits
-  const triesPerSec = elapsedMs > 0 ? (tries / elapsedMs) * 1_000 : 0
-  return {
-    bits,
-    tries,
-    expected,
-    probability: -Math.expm1(tries * Math.log1p(-1 / expected)),
-    triesPerSec,
-    etaMs: triesPerSec > 0 ? (expected / triesPerSec) * 1_000 : Number.POSITIVE_INFINITY,
-    elapsedMs
-  }
 }
 
 export function createWorkSolver(components: { clock: Clock; random: Random }, init: WorkSolverInit = {}): WorkSolver {
@@ -102,12 +61,7 @@ class ThreadedSolver implements WorkSolver {
     workSeed(seed)
     if (!Number.isInteger(bits) || bits < 0 || bits > this.#bitsMax) throw tooHard(bits, this.#bitsMax)
     options.signal?.throwIfAborted()
-    if (this.#waiting >= WAITING_MAX) {
-      throw new RookeryError('SOLVER_BUSY', `${WAITING_MAX} searches for work are waiting already`, {
-        kind: 'refused',
-        remedy: 'try again when some are done'
-      })
-    }
+    if (this.#waiting >= WAITING_MAX) throw solverBusy()
     this.#waiting++
     const run = this.#turn.then(() => this.#solve(seed, bits, options))
     this.#turn = run.catch(() => {})
@@ -120,7 +74,7 @@ class ThreadedSolver implements WorkSolver {
 
   async #solve(seed: Uint8Array, bits: number, { signal, onProgress }: SolveOptions): Promise<Uint8Array> {
     signal?.throwIfAborted()
-    if (this.#stopped) throw stopped()
+    if (this.#stopped) throw solverStopped()
     this.#cancelIdle()
     const job = ++this.#job
     const startedMs = this.#clock.monotonicMs()
@@ -150,7 +104,7 @@ class ThreadedSolver implements WorkSolver {
       }
       if (onProgress !== undefined) cancelTick = this.#clock.after(PROGRESS_MS, tick)
       const nonce = nonceBytes(await promise)
-      if (workBits(seed, nonce) < bits) throw failed('a thread found work that is none')
+      if (workBits(seed, nonce) < bits) throw solverFailed('a thread found work that is none')
       tell()
       return nonce
     } finally {
@@ -183,7 +137,7 @@ class ThreadedSolver implements WorkSolver {
         if (!this.#workers.includes(worker)) return
         this.#workers = this.#workers.filter((one) => one !== worker)
         void this.#endThreads() // the others' places are by number: all start anew
-        this.#fail?.(failed('a thread of the solver ended', cause))
+        this.#fail?.(solverFailed('a thread of the solver ended', cause))
       }
       worker.on('error', gone)
       worker.on('exit', () => gone())
@@ -200,26 +154,9 @@ class ThreadedSolver implements WorkSolver {
   async stop(): Promise<void> {
     this.#stopped = true
     this.#cancelIdle()
-    this.#fail?.(stopped())
+    this.#fail?.(solverStopped())
     await this.#turn
     this.#cancelIdle()
     await this.#endThreads()
   }
-}
-
-export function tooHard(bits: number, bitsMax = SOLVER_BITS_MAX): RookeryError {
-  return new RookeryError('WORK_TOO_HARD', `work of ${bits} bits is asked for, this solver does at most ${bitsMax}`, {
-    kind: 'refused',
-    field: 'difficulty',
-    value: bits,
-    remedy: 'try again later: what is asked for falls with the load'
-  })
-}
-
-function failed(message: string, cause?: unknown): RookeryError {
-  return new RookeryError('SOLVER_FAILED', message, { kind: 'internal', ...(cause === undefined ? {} : { cause }) })
-}
-
-function stopped(): RookeryError {
-  return new RookeryError('SOLVER_STOPPED', 'the node stops', { kind: 'unavailable' })
 }

@@ -26,13 +26,15 @@ function mounted(mib: number): string | undefined {
   }
 }
 
-const volume = mounted(32)
+const volumes = [mounted(32), mounted(32)] as const
 afterAll(() => {
-  if (volume === undefined) return
-  execFileSync('umount', ['-l', volume])
-  rmSync(volume, { recursive: true, force: true })
+  for (const volume of volumes) {
+    if (volume === undefined) continue
+    execFileSync('umount', ['-l', volume])
+    rmSync(volume, { recursive: true, force: true })
+  }
 })
-const here = volume === undefined ? ' (not run: this user may not mount a volume)' : ''
+const here = volumes.includes(undefined) ? ' (not run: this user may not mount a volume)' : ''
 const bob = localAgent('bob')
 let made = 0
 
@@ -67,6 +69,7 @@ async function openQueue(dataDir: string, reserveBytes?: number) {
 
 describe('a volume that fills up', () => {
   it(`[F065] [F070] [OD-22] [OD-41] refuses before its end, loses nothing that it acknowledged, and takes again without a restart${here}`, async () => {
+    const [volume] = volumes
     if (volume === undefined) return expect(volume).toBeUndefined()
     const dir = join(volume, 'reserve')
     const one = await openQueue(dir)
@@ -74,7 +77,14 @@ describe('a volume that fills up', () => {
     expect({ code, kind }).toEqual({ code: 'STORE_FULL', kind: 'storage' })
     expect(keys.length).toBeGreaterThan(8)
     expect(await one.held()).toEqual(keys)
-    expect(await one.store.state()).toMatchObject({ state: 'full', reserveBytes: 8 * MIB })
+    // Room may come back at any moment, for stores compact when they like: then more is taken.
+    let state = await one.store.state()
+    for (let tries = 0; state.state !== 'full' && tries < 50; tries++) {
+      keys.push(...(await one.fill()).keys)
+      state = await one.store.state()
+    }
+    expect(state).toMatchObject({ state: 'full', reserveBytes: 8 * MIB })
+    expect(await one.held()).toEqual(keys)
     const dropped = keys.splice(0, Math.ceil(keys.length / 2))
     for (const key of dropped) expect(await one.queue.drop(bob.eidHex, key)).toBe(true)
     const full = await fillUp(one, join(volume, 'ballast'), 4 * MIB)
@@ -85,6 +95,7 @@ describe('a volume that fills up', () => {
   })
 
   it(`[F065] [F070] [OD-22] [OD-41] meets its very end without a lost acknowledgement, and goes on when space returns${here}`, async () => {
+    const [, volume] = volumes
     if (volume === undefined) return expect(volume).toBeUndefined()
     const dir = join(volume, 'hard')
     const one = await openQueue(dir, 0)
@@ -111,7 +122,7 @@ describe('a volume that fills up', () => {
 
   it(`[OD-22] is not opened on a volume that is read-only, says so, and is opened once it may write${here}`, async () => {
     const own = mounted(32)
-    if (own === undefined) return expect(volume).toBeUndefined()
+    if (own === undefined) return expect(own).toBeUndefined()
     const one = await openQueue(own, 0)
     const { key } = await one.enqueue()
     await one.store.close()

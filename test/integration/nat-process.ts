@@ -25,6 +25,9 @@ export const agentSeed = (number: number) => nodeCrypto.sha256(Uint8Array.of(0xd
 let node: RookeryNode | undefined
 let agentName = ''
 
+/** Whoever started it is gone: so is this. */
+process.on('disconnect', () => process.exit())
+
 process.on('message', ({ id, ...order }: NatOrder & { id: number }) => {
   obey(order as NatOrder).then(
     (answer) => process.send?.({ id, answer }, () => (order.do === 'stop' ? process.disconnect() : undefined)),

@@ -19,6 +19,7 @@ import { createRegistry, type Registry } from '../../src/spaces/registry.ts'
 import type { Locators, Spaces } from '../../src/spaces/spaces.ts'
 import { Store } from '../../src/store/store.ts'
 import { fakeAgent } from '../unit/fakes/fake-agent.ts'
+import { plainSolver } from '../unit/fakes/fake-node.ts'
 import { announceRecord, ENERGY_ID, joinRecord } from '../unit/fakes/fake-records.ts'
 import { addressOf, type Carrier, startHost, stopHosts, until } from './host-fixture.ts'
 
@@ -41,7 +42,7 @@ async function start(carrier: Carrier, agents: readonly LocalAgent[], bootstrap?
   const init = bootstrap === undefined ? {} : { bootstrap: [`${bootstrap.addresses()[0]}/p2p/${bootstrap.peer}`] }
   const host = await startHost({ carrier, store, rules: recordRules(nodeCrypto), init })
   const parts = { host, store, clock: systemClock, random: seededRandom(nodes.length), crypto: nodeCrypto, logger: silentLogger }
-  const registry = await createRegistry(parts)
+  const registry = await createRegistry({ ...parts, solver: plainSolver })
   const byHex = (hex: string) => agents.find((agent) => agent.eidHex === hex)
   const spaces = await createSpaces({ ...parts, registry, agents: byHex })
   const locators = await createLocators({ ...parts, agents: byHex })

@@ -16,6 +16,7 @@ import { Store } from '../../src/store/store.ts'
 import { checkpointPair, signedBy, ticketOf } from './fakes/contradictions.ts'
 import { fakeAgent } from './fakes/fake-agent.ts'
 import { type FakeHost, FakeNetwork } from './fakes/fake-network.ts'
+import { plainSolver } from './fakes/fake-node.ts'
 
 type Level = MemoryLevel<string, Uint8Array>
 
@@ -65,7 +66,7 @@ describe('evidence of a node that dies at any of its writes', () => {
     const host = network.hosts.values().next().value as FakeHost
     const parts = { host, store, clock, random: seededRandom(1), crypto: nodeCrypto, logger: silentLogger }
     const evidence = await createEvidence({ ...parts, ledger: new LocalStakeLedger(store), agents: () => [alice] })
-    const registry = await createRegistry(parts, { evidence })
+    const registry = await createRegistry({ ...parts, solver: plainSolver }, { evidence })
     evidence.begin(registry)
     return {
       evidence,

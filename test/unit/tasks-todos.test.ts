@@ -509,6 +509,29 @@ describe('listings', () => {
     expect((await todos.list({ agent: OTHER_AGENT })).todos).toHaveLength(0)
   })
 
+  it('[TD-Q3] [F010] misses none that changes its state while the list is read', async () => {
+    const dir = tempDir()
+    cleanups.push(() => dir.dispose())
+    const store = await openLevelStore(dir.path)
+    cleanups.push(() => store.close())
+    const todos = await openTodos(store, new ManualClock())
+    cleanups.push(() => todos.stop())
+    await Promise.all(Array.from({ length: 20 }, (_, i) => create(todos, `m-${i}`)))
+    let changing = true
+    const work = async (holder: string) => {
+      for (let todo = await todos.claim(AGENT, holder, LEASE); todo !== undefined; todo = await todos.claim(AGENT, holder, LEASE)) {
+        await todos.complete(todo.id, holder, [])
+      }
+    }
+    const changes = Promise.all(['a', 'b', 'c', 'd'].map(work)).then(() => {
+      changing = false
+    })
+    const seen = new Set<number>()
+    while (changing) for (const filter of [{ agent: AGENT }, { caller: ALICE.id }, {}]) seen.add((await todos.list(filter)).todos.length)
+    await changes
+    expect([...seen]).toEqual([20])
+  })
+
   it('[TD-Q3] [F011] refuses a cursor that is forged, cut, or made for another filter', async () => {
     const { todos } = await todosInMemory()
     for (let i = 0; i < 3; i++) await create(todos, `m-${i}`)

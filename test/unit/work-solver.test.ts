@@ -6,7 +6,8 @@ import { systemClock } from '../../src/platform/clock.ts'
 import { seededRandom, systemRandom } from '../../src/platform/random.ts'
 import { createSearch, ScalarSearch } from '../../src/work/search.ts'
 import { createLanesSearch } from '../../src/work/sha256-lanes.ts'
-import { createWorkSolver, type WorkProgress, type WorkSolver, type WorkSolverInit, workProgress } from '../../src/work/solver.ts'
+import { createWorkSolver, type WorkSolverInit } from '../../src/work/solver.ts'
+import { type WorkProgress, type WorkSolver, workProgress } from '../../src/work/work-solver.ts'
 
 /** The first nonce of a slice that node:crypto finds, the plain way. */
 function plainSearch(seed: Uint8Array, hi: number, lo: number, tries: number, bits: number): number | undefined {

@@ -2,10 +2,14 @@ import { resolve } from 'node:path'
 import { Option } from 'commander'
 import { REACHABILITY_MODES, type ReachabilityMode } from '../../../protocol/delivery/modes.ts'
 import { exportAgent, importAgent } from '../../backup/agent-export.ts'
+import { RookeryError } from '../../errors.ts'
 import type { RegisterCommand } from '../context.ts'
 import { readPassphrase } from '../passphrase.ts'
 import { passphraseFor } from './backup.ts'
 import { handlerOf } from './init.ts'
+
+/** What `agent show` tells, and `--only` picks from. */
+const SHOWN = ['name', 'did', 'description', 'mode', 'handler', 'url', 'tokenFile'] as const
 
 export const registerAgent: RegisterCommand = (program, run) => {
   const agent = program.command('agent').description('the agents that this node hosts')
@@ -78,6 +82,31 @@ Example:
       })
     )
 
+  agent
+    .command('show [name]')
+    .description('one agent: its identity, its A2A address and where its token lies')
+    .addOption(new Option('--only <member>', 'print this alone, for scripts').choices(SHOWN))
+    .addHelpText('after', '\nExample:\n  rookery agent show weather\n  DID=$(rookery agent show weather --only did)')
+    .action((name: string | undefined, { only }: { only?: (typeof SHOWN)[number] }, command) =>
+      run(command, async (invocation) => {
+        const { out } = invocation
+        const agents = await invocation.call('agent.list', {})
+        const view = agents.find((one) => (name === undefined ? one.isDefault : one.name === name))
+        if (view === undefined) {
+          throw new RookeryError('AGENT_UNKNOWN', name === undefined ? 'this node has no agent' : `this node has no agent "${name}"`, {
+            kind: 'notFound',
+            field: 'name',
+            ...(name === undefined ? {} : { value: name }),
+            remedy: name === undefined ? 'make one: rookery agent add NAME' : 'see `rookery agent list`'
+          })
+        }
+        out.result(only === undefined ? view : (view[only] ?? null), () => {
+          if (only !== undefined) return out.line(view[only] ?? '')
+          for (const member of SHOWN)
+            if (view[member] !== undefined && view[member] !== '') out.line(`${member.padEnd(11)} ${view[member]}`)
+        })
+      })
+    )
   agent
     .command('export <name> <file>')
     .description('write an agent, its keys included, into a file sealed with a passphrase, to move it to another node')

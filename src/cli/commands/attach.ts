@@ -1,5 +1,5 @@
 import type { RegisterCommand } from '../context.ts'
-import { durationMs } from '../values.ts'
+import { durationMs, pause } from '../values.ts'
 
 /** A lease is renewed when a third of it has passed, so that one late answer costs nothing. */
 const RENEW_PARTS = 3
@@ -32,16 +32,4 @@ export const registerAttach: RegisterCommand = (program, run) => {
         return 0
       })
     )
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(done, ms)
-    function done(): void {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', done)
-      resolve()
-    }
-    signal.addEventListener('abort', done, { once: true })
-  })
 }

@@ -23,6 +23,9 @@ const CONFIG_TEMPLATE = `# Settings of this node; every one has a default. Envir
 #   port: 4710            # A2A endpoints of the agents, on loopback
 `
 
+/** The flag of the next command line that names the same node. */
+const dataFlag = (dir: string | undefined) => (dir === undefined ? '' : ` --data ${/^[\w./:-]+$/.test(dir) ? dir : JSON.stringify(dir)}`)
+
 /** A path becomes absolute, as the node may run elsewhere. */
 export function handlerOf(text: string): string {
   return BUILTIN_HANDLERS.some((one) => one === text) ? text : resolve(text)
@@ -70,7 +73,8 @@ export const registerInit: RegisterCommand = (program, run) => {
         out.result({ dataDir, peer: key.peer, config: file, ...(agent !== undefined ? { agent } : {}) }, () => {
           out.line(`made  ${dataDir}\nnode  ${key.peer}`)
           if (agent !== undefined) out.line(`agent ${out.paint.bold(agent.name)}  ${agent.did}`)
-          out.line(`next  rookery start${agent === undefined ? ', then rookery agent add NAME' : ''}`)
+          const at = dataFlag(invocation.options.data)
+          out.line(`next  rookery start${at}${agent === undefined ? `, then rookery agent add NAME${at}` : ''}`)
         })
       })
     )

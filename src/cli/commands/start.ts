@@ -7,6 +7,7 @@ import { runDaemon } from '../../daemon.ts'
 import { initDataDir } from '../../identity/init.ts'
 import { systemRandom } from '../../platform/random.ts'
 import type { RegisterCommand } from '../context.ts'
+import { joinAddresses } from '../join-addresses.ts'
 import { integer, list } from '../values.ts'
 
 interface StartOptions {
@@ -54,7 +55,7 @@ export const registerStart: RegisterCommand = (program, run) => {
           onReady: (status) =>
             out.result({ ready: true, status }, () => {
               out.line(`${out.paint.green('ready')}  ${status.node.peer}`)
-              for (const address of status.addresses) out.line(`       ${address}`)
+              for (const address of joinAddresses(status)) out.line(`       ${address}`)
               if (status.http !== undefined) out.line(`A2A    ${status.http.url}`)
               out.line(
                 status.agents.length === 0

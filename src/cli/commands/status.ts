@@ -1,16 +1,26 @@
 import type { NodeStatus } from '../../api/methods.ts'
-import type { RegisterCommand } from '../context.ts'
+import { RookeryError } from '../../errors.ts'
+import { systemClock } from '../../platform/clock.ts'
+import type { Invocation, RegisterCommand } from '../context.ts'
+import { joinAddresses } from '../join-addresses.ts'
 import { age, bytesText, counted, type Output } from '../output.ts'
+import { durationMs, pause } from '../values.ts'
+
+const ASK_AGAIN_MS = 100
 
 export const registerStatus: RegisterCommand = (program, run) => {
   program
     .command('status')
     .description('what the running node is, knows and holds')
-    .addHelpText('after', '\nExample:\n  rookery status --json')
-    .action((_options, command) =>
+    .option('--wait <duration>', 'wait so long for a node that is about to start', durationMs, 0)
+    .option('--join', 'print only the addresses that others give to --bootstrap, comma-separated')
+    .addHelpText('after', '\nExample:\n  rookery status --json\n  rookery start --data b --bootstrap "$(rookery status --data a --join)"')
+    .action(({ wait, join }: { wait: number; join?: true }, command) =>
       run(command, async (invocation) => {
-        const status = await invocation.call('status', {})
-        invocation.out.result(status, () => print(invocation.out, status))
+        const status = await whenUp(invocation, wait)
+        const { out } = invocation
+        if (join === true) out.result(joinAddresses(status), () => out.line(joinAddresses(status).join(',')))
+        else out.result(status, () => print(out, status))
       })
     )
 
@@ -46,6 +56,21 @@ function printReachability(
   if (serving !== undefined) out.line(`relaying  for ${serving.reservations} of at most ${counted(serving.reservationsMax, 'node')}`)
 }
 
+/** Asks again while no node answers, for `waitMs` at the most. @throws RookeryError `NODE_NOT_RUNNING` */
+async function whenUp(invocation: Invocation, waitMs: number): Promise<NodeStatus> {
+  const endMs = systemClock.monotonicMs() + waitMs
+  for (;;) {
+    try {
+      return await invocation.call('status', {})
+    } catch (error) {
+      const starting = error instanceof RookeryError && error.code === 'NODE_NOT_RUNNING'
+      if (!starting || systemClock.monotonicMs() >= endMs) throw error
+    }
+    await pause(ASK_AGAIN_MS, invocation.signal)
+    invocation.signal.throwIfAborted()
+  }
+}
+
 function print(out: Output, status: NodeStatus): void {
   const { node, agents } = status
   out.line(`${out.paint.bold('node')}      ${node.peer}  v${node.version}, pid ${node.pid}, up ${age(node.uptimeMs)}`)
@@ -55,7 +80,7 @@ function print(out: Output, status: NodeStatus): void {
   out.line(
     `network   ${network}, ${counted(status.peers, 'peer')}, ${status.routingTableSize} in the routing table, DHT ${status.dhtMode}, ${status.scope}`
   )
-  for (const address of status.addresses) out.line(`          ${address}`)
+  for (const address of joinAddresses(status)) out.line(`          ${address}`)
   if (status.reachability !== undefined) printReachability(out, status.reachability)
   for (const { peer, hidden, invented, lastAtMs } of status.faultyRegistrars) {
     const what = [

@@ -13,6 +13,7 @@ import { createSpaces } from '../../../src/spaces/create-spaces.ts'
 import { createRegistry, type Registry } from '../../../src/spaces/registry.ts'
 import { Store, type WriteOp } from '../../../src/store/store.ts'
 import type { FakeHost, FakeNetwork } from './fake-network.ts'
+import { plainSolver } from './fake-node.ts'
 
 /** Writes down every call; refuses as long as `down`. */
 export class CountingLedger implements StakeLedger {
@@ -66,7 +67,7 @@ export async function evidenceNode(
       logger: silentLogger
     }
     const evidence = await createEvidence({ ...parts, ledger, agents: () => agents }, init)
-    const registry = await createRegistry(parts, { evidence, handOver: 'by-hand' })
+    const registry = await createRegistry({ ...parts, solver: plainSolver }, { evidence, handOver: 'by-hand' })
     const byHex = (hex: string) => agents.find((agent) => agent.eidHex === hex)
     const spaces = await createSpaces({ ...parts, registry, agents: byHex })
     const locators = await createLocators({ ...parts, agents: byHex, evidence })

@@ -13,7 +13,7 @@ import { createRegistry, type Registry } from '../../../src/spaces/registry.ts'
 import type { RegistryClientInit } from '../../../src/spaces/registry-client.ts'
 import type { RegistryStoreInit } from '../../../src/spaces/registry-store.ts'
 import { Store } from '../../../src/store/store.ts'
-import type { WorkSolver } from '../../../src/work/solver.ts'
+import type { WorkSolver } from '../../../src/work/work-solver.ts'
 import type { FakeHost, FakeNetwork } from './fake-network.ts'
 
 export type FakeNodeInit = RegistryStoreInit &

@@ -1,6 +1,6 @@
 import type { Eid } from '../../../protocol/identity/eid.ts'
 import { nodeCrypto } from '../../../src/crypto/node-crypto.ts'
-import type { AgentRecord, AgentStorage } from '../../../src/identity/agent-file.ts'
+import type { AgentRecord, AgentStorage } from '../../../src/identity/agent-record.ts'
 import { Agents } from '../../../src/identity/agents.ts'
 import type { HostedAgent } from '../../../src/identity/hosted-agent.ts'
 import type { ManualClock } from '../../../src/platform/clock.ts'

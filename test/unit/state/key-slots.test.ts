@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { toHex } from '../../../protocol/bytes.ts'
 import { systemRandom } from '../../../src/platform/random.ts'
-import { openKeySlots } from '../../../src/state/key-slots.ts'
+import { openKeySlots } from '../../../src/state/key-file-slots.ts'
 
 describe('keys of ESEs on disk', () => {
   let dir = ''

@@ -1,0 +1,56 @@
+import { mdns } from '@libp2p/mdns'
+import { memory } from '@libp2p/memory'
+import { tcp } from '@libp2p/tcp'
+import { webSockets } from '@libp2p/websockets'
+import { webTransport } from '@libp2p/webtransport'
+import { RookeryError } from '../errors.ts'
+import { createHostOn, type HostComponents, type HostInit, type HostPlatform, type TransportFactory } from './create-host.ts'
+import type { Host } from './host.ts'
+import { CircuitClient, CircuitServer, interfaceAddresses, natServices } from './nat-services.ts'
+
+const MDNS_SERVICE = '_rookery._udp.local'
+/** Unread bytes of one QUIC stream that the peer may have under way beyond what we read */
+const QUIC_STREAM_WINDOW_BYTES = 2 * 1024 * 1024
+const QUIC_CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024
+
+export const LISTEN_DEFAULT: readonly string[] = [
+  '/ip4/0.0.0.0/udp/0/quic-v1',
+  '/ip6/::/udp/0/quic-v1',
+  '/ip4/0.0.0.0/tcp/0',
+  '/ip6/::/tcp/0'
+]
+
+const node: HostPlatform = {
+  listenDefault: LISTEN_DEFAULT,
+  transports: async (profile) => (profile === 'memory' ? [memory() as unknown as TransportFactory] : await transports()),
+  lanDiscovery: () => mdns({ serviceTag: MDNS_SERVICE }) as never,
+  nat: {
+    client: () => new CircuitClient(),
+    server: (init) => new CircuitServer(init),
+    services: natServices,
+    interfaces: interfaceAddresses
+  }
+}
+
+/**
+ * Starts a libp2p host with our DHT in a Node process.
+ * @throws as {@link createHostOn}, and RookeryError `QUIC_UNAVAILABLE`
+ */
+export function createHost(components: HostComponents, init: HostInit): Promise<Host> {
+  return createHostOn(node, components, init)
+}
+
+async function transports(): Promise<TransportFactory[]> {
+  const { quic } = await import('@chainsafe/libp2p-quic').catch((cause: unknown) => {
+    throw new RookeryError('QUIC_UNAVAILABLE', 'the QUIC library has no build for this platform', {
+      kind: 'config',
+      remedy: 'install on a platform that @chainsafe/libp2p-quic supports',
+      cause
+    })
+  })
+  const { withOwnMuxer } = await import('./quic.ts')
+  const makeQuic = quic({ maxStreamData: QUIC_STREAM_WINDOW_BYTES, maxConnectionData: QUIC_CONNECTION_WINDOW_BYTES })
+  const list: unknown[] = [(c: never) => withOwnMuxer(makeQuic(c)), tcp(), webSockets()]
+  if ('WebTransport' in globalThis) list.push(webTransport())
+  return list as TransportFactory[]
+}
