@@ -5,6 +5,7 @@ import { eidFromDid } from '../../protocol/identity/eid.ts'
 import type { ConfigInput } from '../../src/config/schema.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import { createNode, type RookeryNode } from '../../src/node.ts'
+import { createLogger } from '../../src/platform/pino-logger.ts'
 
 export type NatOrder =
   | { do: 'start'; number: number; config: ConfigInput; agent: string; handler?: 'echo' }
@@ -12,9 +13,9 @@ export type NatOrder =
   | { do: 'addresses' }
   | { do: 'peers' }
   | { do: 'locator'; did: string }
-  | { do: 'send'; to: string; id: string }
-  | { do: 'post'; to: string; id: string }
-  | { do: 'outbox'; id: string }
+  | { do: 'send'; to: string; messageId: string }
+  | { do: 'post'; to: string; messageId: string }
+  | { do: 'outbox'; entry: string }
   | { do: 'sessions' }
   | { do: 'received' }
   | { do: 'fetch' }
@@ -40,11 +41,12 @@ const message = (messageId: string) => ({ messageId, role: 'ROLE_USER', parts: [
 async function obey(order: NatOrder): Promise<unknown> {
   if (order.do === 'start') {
     node = await createNode(
-      { grants: { peers: 'anyone' }, logs: { level: process.env.ROOKERY_NAT_LOGS === undefined ? 'silent' : 'debug' }, ...order.config },
+      { grants: { peers: 'anyone' }, ...order.config },
       {
         level: new MemoryLevel({ keyEncoding: 'utf8', valueEncoding: 'view' }),
         nodeSeed: nodeCrypto.sha256(Uint8Array.of(0xd1, order.number)),
-        http: 'off'
+        http: 'off',
+        ...(process.env.ROOKERY_NAT_LOGS === undefined ? {} : { logger: createLogger({ level: 'debug', levels: {} }).child(order.agent) })
       }
     )
     agentName = order.agent
@@ -67,11 +69,11 @@ async function obey(order: NatOrder): Promise<unknown> {
     case 'locator':
       return (await node.locators.resolve(eidFromDid(order.did), { fresh: true })).address
     case 'send':
-      return (await node.send({ from: agent, to: eidFromDid(order.to), message: message(order.id) })).outcome
+      return (await node.send({ from: agent, to: eidFromDid(order.to), message: message(order.messageId) })).outcome
     case 'post':
-      return (await node.mail.post({ from: agent, to: eidFromDid(order.to), message: message(order.id) })).id
+      return (await node.mail.post({ from: agent, to: eidFromDid(order.to), message: message(order.messageId) })).id
     case 'outbox': {
-      const entry = node.mail.outbox.get(order.id)
+      const entry = node.mail.outbox.get(order.entry)
       if (entry === undefined) return 'unknown'
       const state = outboxStateText(entry.state)
       if (state === 'waiting') await node.mail.retry(entry)

@@ -13,7 +13,7 @@ import { agentSeed, type NatOrder } from './nat-process.ts'
 
 const PROGRAM = fileURLToPath(new URL('nat-process.ts', import.meta.url))
 /** Seconds in which nothing moves at all are borne. */
-const PATIENCE_MS = 90_000
+const PATIENCE_MS = Number(process.env.ROOKERY_NAT_PATIENCE_MS ?? 90_000)
 
 /** A node that has nothing but its namespace. */
 class NatNode {
@@ -148,20 +148,20 @@ describe('nodes behind two routers with NAT, one of them symmetric', () => {
 
     const overRelay = ({ addrs }: PeerAddress) => addrs.some((addr) => addr.endsWith('/p2p-circuit'))
     await alice.until<PeerAddress>({ do: 'locator', did: bob.did }, overRelay)
-    expect(await alice.ask({ do: 'send', to: bob.did, id: 'over a relay' })).toBe('task')
+    expect(await alice.ask({ do: 'send', to: bob.did, messageId: 'over-a-relay' })).toBe('task')
     const [session] = await alice.ask<SessionInfo[]>({ do: 'sessions' })
     expect(session?.transport).toBe('relay')
-    expect(await bob.ask({ do: 'received' })).toEqual(['over a relay'])
+    expect(await bob.ask({ do: 'received' })).toEqual(['over-a-relay'])
     // neither side can dial the other: the try for a direct connection is made and fails, and the relay carries on
     await bob.until<ReachabilityReport>({ do: 'reachability' }, ({ upgrades }) => upgrades.tried >= 1 && upgrades.direct === 0)
 
     // who can be dialled is dialled: the session leaves the relay
     await carol.start('carol', { listen: [`/ip4/${o2.address}/tcp/0`], ...joined, dht: { mode: 'client' } })
     await carol.until<PeerAddress>({ do: 'locator', did: bob.did }, overRelay)
-    expect(await carol.ask({ do: 'send', to: bob.did, id: 'from carol' })).toBe('task')
+    expect(await carol.ask({ do: 'send', to: bob.did, messageId: 'from-carol' })).toBe('task')
     await carol.until<SessionInfo[]>({ do: 'sessions' }, ([one]) => one?.state === 'established' && one.transport === 'tcp')
     await bob.until<ReachabilityReport>({ do: 'reachability' }, ({ upgrades }) => upgrades.direct === 1)
-    expect(await carol.ask({ do: 'send', to: bob.did, id: 'directly' })).toBe('task')
+    expect(await carol.ask({ do: 'send', to: bob.did, messageId: 'directly' })).toBe('task')
 
     const lost = held.relays.find(({ peer }) => peer !== kate.peer)
     for (const one of [lou, mia]) if (one.peer === lost?.peer) one.kill()
@@ -174,7 +174,7 @@ describe('nodes behind two routers with NAT, one of them symmetric', () => {
       { do: 'locator', did: bob.did },
       (at) => overRelay(at) && !at.addrs.some((addr) => addr.includes(lost?.peer ?? '?'))
     )
-    await alice.until<string>({ do: 'send', to: bob.did, id: 'over another relay' }, (outcome) => outcome === 'task')
+    await alice.until<string>({ do: 'send', to: bob.did, messageId: 'over-another-relay' }, (outcome) => outcome === 'task')
 
     const changed = n1.address.replace(/\.2$/, '.3')
     await readdress(n1, changed)
@@ -186,10 +186,10 @@ describe('nodes behind two routers with NAT, one of them symmetric', () => {
     await bob.until<ReachabilityReport>({ do: 'reachability' }, isRelayed)
 
     await setLink({ ...n1, address: changed }, 'down')
-    const id = await alice.ask<string>({ do: 'post', to: bob.did, id: 'by mailbox' })
-    await alice.until<string>({ do: 'outbox', id }, (state) => state === 'kept-by-1')
+    const id = await alice.ask<string>({ do: 'post', to: bob.did, messageId: 'by-mailbox' })
+    await alice.until<string>({ do: 'outbox', entry: id }, (state) => state === 'kept-by-1')
     await setLink({ ...n1, address: changed }, 'up')
-    await bob.until<string[]>({ do: 'received' }, (ids) => ids.includes('by mailbox'))
-    expect((await bob.ask<string[]>({ do: 'received' })).filter((one) => one === 'by mailbox')).toHaveLength(1)
+    await bob.until<string[]>({ do: 'received' }, (ids) => ids.includes('by-mailbox'))
+    expect((await bob.ask<string[]>({ do: 'received' })).filter((one) => one === 'by-mailbox')).toHaveLength(1)
   }, 600_000)
 })
