@@ -26,6 +26,16 @@ module.exports = {
       }
     },
     {
+      name: 'browser-no-node',
+      comment:
+        'what a page runs names no module of Node; that nothing behind it does either is checked when it is bundled (packaging/browser/build.ts)',
+      severity: 'error',
+      from: {
+        path: '^src/(browser|net/(create-host|libp2p-host|dht|multiaddrs|ip-ranges)|sessions|spaces|store/store|a2a/(remote|send-message|pss-binding))'
+      },
+      to: { dependencyTypes: ['core'] }
+    },
+    {
       name: 'product-without-tests',
       severity: 'error',
       from: { path: '^(protocol|src|sim)/', pathNot: '\\.test\\.ts$' },

@@ -4,6 +4,7 @@ import { systemClock } from '../src/platform/clock.ts'
 import { leanHeap } from './engine/lean-heap.ts'
 import { type EventLoopFigures, MachineWatch } from './engine/machine-watch.ts'
 import { type Progress, RunLog } from './engine/run-log.ts'
+import type { Seams } from './engine/seams.ts'
 import { derivedRandom } from './engine/seeds.ts'
 import { World } from './hostile/world.ts'
 import type { Bug } from './model/bugs.ts'
@@ -50,6 +51,8 @@ export interface RunOptions {
   plan?: Plan
   /** a deliberate fault of the model, for tests of the invariants */
   bug?: Bug
+  /** what a test puts in the place of parts of real nodes, in one thread */
+  seams?: Seams
   /** ends the run; the report then tells what was done */
   signal?: AbortSignal
   onProgress?: (progress: Progress) => void
@@ -113,7 +116,7 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
     const network =
       transport === 'quic' ? 'quic' : new DirectNetwork(new LinkModel(plan.nodes, definition.network, derivedRandom(seed, 'links')))
     const reachability = (index: number) => reachabilityOf(plan.nodes[index], seed)
-    const local = threads > 1 ? undefined : new LocalPool({ nodes, seed, signal, network, reachability })
+    const local = threads > 1 ? undefined : new LocalPool({ nodes, seed, signal, network, reachability, seams: options.seams })
     pool = local ?? new ThreadPool({ nodes, seed, signal, threads, plan, network: definition.network })
     if (attacked && local !== undefined) {
       attacks = new Attacks(() => {
@@ -121,7 +124,15 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
         return new World({ engine: local.engine, seed, log, measured: recorder.measured, share: hostile, searches: 20, signal })
       })
     }
-    engine = new RealRun({ pool, plan, context, attacks, measure, failed: (what, node, error) => log.failed(what, node, error) })
+    engine = new RealRun({
+      pool,
+      plan,
+      context,
+      attacks,
+      measure,
+      lastWorkMs: options.seams?.lastWorkMs,
+      failed: (what, node, error) => log.failed(what, node, error)
+    })
   }
   let rssBytesBooted = watch.rssBytesBefore
   const wallOf = () => systemClock.monotonicMs() - startedMs
@@ -165,6 +176,7 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
     recorder,
     invariants,
     memory: { rssBytesBefore: watch.rssBytesBefore, rssBytesBooted, rssBytesMax: watch.rssBytesMax },
+    room: watch.memory(),
     eventLoop: worst(loops),
     sent: engine.sent(),
     eventLog: { sha256: hash.digest('hex'), lines },

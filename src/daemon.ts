@@ -2,13 +2,19 @@ import { controlHandlers, type Reload } from './api/control-handlers.ts'
 import { type ControlServer, serveControl } from './api/control-server.ts'
 import type { NodeStatus } from './api/methods.ts'
 import { nodeStatus } from './api/node-status.ts'
+import type { OperatorParts } from './api/operator-handlers.ts'
 import type { LoadedConfig } from './config/load.ts'
 import { reloadConfig } from './config/reload.ts'
 import type { Config } from './config/schema.ts'
+import { SignIns } from './dashboard/sign-ins.ts'
 import { EXIT_CODES } from './errors.ts'
 import { Traffic } from './net/traffic.ts'
 import { type NodeOverrides, STOP_MS_MAX, startNode } from './node.ts'
+import { Observed } from './ops/observed.ts'
 import { openOps } from './ops/open-ops.ts'
+import { Vitals } from './ops/vitals.ts'
+import { watchedHandlers } from './ops/watches.ts'
+import { bothSinks, LogRing } from './platform/log-ring.ts'
 import { silentLogger } from './platform/logger.ts'
 import { createLogger } from './platform/pino-logger.ts'
 import type { RookeryNode } from './rookery-node.ts'
@@ -32,7 +38,8 @@ export interface DaemonOptions {
  * @throws RookeryError as {@link startNode}
  */
 export async function runDaemon(config: Config & { dataDir: string }, options: DaemonOptions = {}): Promise<number> {
-  const own = options.overrides?.logger === undefined ? createLogger(config.logs) : undefined
+  const logs = new LogRing()
+  const own = options.overrides?.logger === undefined ? createLogger({ ...config.logs, sink: bothSinks(process.stderr, logs) }) : undefined
   const logger = options.overrides?.logger ?? own ?? silentLogger
   const { reload: read } = options
   const reload =
@@ -69,11 +76,22 @@ export async function runDaemon(config: Config & { dataDir: string }, options: D
   process.on('SIGHUP', byHangUp)
   try {
     const traffic = options.overrides?.traffic ?? new Traffic()
-    node = await startNode(config, { ...options.overrides, logger, traffic, signal: starting.signal })
+    const observed = options.overrides?.observed ?? new Observed()
+    node = await startNode(config, { ...options.overrides, logger, traffic, observed, signal: starting.signal })
     const running = node
     try {
-      await openControl(running, config.dataDir, reload === undefined ? {} : { reload })
-      if (config.ops.enabled) running.opsUrl = (await openOps(running, { traffic })).url
+      const vitals = new Vitals(running, { traffic })
+      const signIns = config.ops.enabled && config.ops.dashboard ? new SignIns(running) : undefined
+      await openControl(running, config.dataDir, {
+        vitals,
+        observed,
+        ...(reload === undefined ? {} : { reload }),
+        ...(signIns === undefined ? {} : { signIns })
+      })
+      if (config.ops.enabled) {
+        const dashboard = signIns === undefined ? {} : { dashboard: { signIns, vitals, ...(own === undefined ? {} : { logs }) } }
+        running.opsUrl = (await openOps(running, { traffic, observed, logger: own, ...dashboard })).url
+      }
       options.onReady?.(await nodeStatus(running))
     } catch (error) {
       await running.stop()
@@ -92,9 +110,15 @@ export async function runDaemon(config: Config & { dataDir: string }, options: D
 }
 
 /** Serves the control API of a node and writes `node.json`, which names this process to others. */
-export async function openControl(node: RookeryNode, dataDir: string, daemon: { reload?: Reload } = {}): Promise<ControlServer> {
-  const { startedAtMs, logger, random } = node
-  const control = await serveControl({ handlers: controlHandlers(node, daemon), logger, random }, { dataDir, startedAtMs })
+export async function openControl(
+  node: RookeryNode,
+  dataDir: string,
+  { observed, ...daemon }: { reload?: Reload; observed?: Observed } & OperatorParts = {}
+): Promise<ControlServer> {
+  const { startedAtMs, logger, random, clock } = node
+  const own = controlHandlers(node, daemon)
+  const handlers = observed === undefined ? own : watchedHandlers(own, { clock, observed })
+  const control = await serveControl({ handlers, logger, random }, { dataDir, startedAtMs })
   node.closeFirst('control API', 500, () => control.close())
   writeLockFile(dataDir, { startedAtMs, socket: control.address })
   return control

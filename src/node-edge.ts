@@ -1,5 +1,5 @@
 import { fromHex } from '../protocol/bytes.ts'
-import { type A2aEdge, createA2aEdge, type RemoteAgents } from './a2a/edge.ts'
+import { type A2aEdge, type Around, createA2aEdge, type RemoteAgents } from './a2a/edge.ts'
 import { createKeepAsleep, createKeepOpaque } from './a2a/keep-asleep.ts'
 import type { LocalA2a } from './a2a/local-a2a.ts'
 import { DEFAULT_HTTP_PORT } from './config/schema.ts'
@@ -16,11 +16,11 @@ const CONNECTIONS_BESIDE_STREAMS = 256
 /** Opens a node's A2A edge: on the port that was set, else on the one it had last, else on a free one. @throws RookeryError `PORT_IN_USE` */
 export async function openNodeEdge(
   parts: NodeParts,
-  { local, remote, work, mcp }: { local: LocalA2a; remote: RemoteAgents; work: AgentWork; mcp: McpActions },
+  { local, remote, work, mcp, around }: { local: LocalA2a; remote: RemoteAgents; work: AgentWork; mcp: McpActions; around: Around },
   ports: PortMemory,
   signal?: AbortSignal
 ): Promise<A2aEdge> {
-  const { config, agents, access, crypto, logger, clock, queue, outgoing, random } = parts
+  const { config, agents, access, crypto, logger, clock, queue, outgoing, random, tracer } = parts
   const { http } = config
   const open = (port: number) =>
     createA2aEdge(
@@ -31,12 +31,13 @@ export async function openNodeEdge(
           formerly: (hex) => agents.ofAnyEid(fromHex(hex))
         },
         local,
-        keep: createKeepAsleep({ outgoing, queue }),
+        keep: createKeepAsleep({ outgoing, queue, tracer }),
         keepOpaque: createKeepOpaque({ queue, random }),
         authenticate: (token) => access.ofBearer(token),
         crypto,
         logger: logger.child('a2a'),
         remote,
+        around,
         doors: [(host) => workRoutes(host, work), (host) => mcpRoutes(host, { work, actions: mcp, random })],
         refusals: { form: config.delivery.refusalForm, asleepRpcCode: config.delivery.asleepRpcCode }
       },

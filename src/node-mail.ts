@@ -89,7 +89,8 @@ export class NodeMail {
   async post(input: { from: LocalAgent; to: Eid; message: JsonObject; ttlMs?: number | undefined }): Promise<OutboxEntry> {
     const { from, to, message, ttlMs } = input
     checkParams('SendMessage', { message })
-    const { entry } = await this.outbox.add({ from: homeOf(from), to: eidHex(to), message, ttlMs })
+    const traceparent = this.#c.tracer.current()
+    const { entry } = await this.outbox.add({ from: homeOf(from), to: eidHex(to), message, ttlMs, traceparent })
     void this.#runner.kick(entry.from, entry.to)
     return entry
   }

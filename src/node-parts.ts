@@ -15,14 +15,16 @@ import type { Grants } from './grants/grants.ts'
 import type { SendBuckets } from './grants/send-buckets.ts'
 import type { Groups } from './groups/groups.ts'
 import type { Agents } from './identity/agents.ts'
-import type { NodeKey } from './identity/node-key.ts'
+import type { NodeKey } from './identity/peer-id.ts'
 import type { Successions } from './identity/successions.ts'
 import type { LocalPoints } from './local/local-points.ts'
 import type { Host } from './net/host.ts'
+import type { Observed } from './ops/observed.ts'
 import type { Clock } from './platform/clock.ts'
 import type { Closing } from './platform/closing.ts'
 import type { Logger } from './platform/logger.ts'
 import type { Random } from './platform/random.ts'
+import type { Tracer } from './platform/tracer.ts'
 import type { NodePoints } from './points/create-points.ts'
 import type { NodePush } from './push/node-push.ts'
 import type { RunningSessionManager } from './sessions/create-session-manager.ts'
@@ -76,6 +78,10 @@ export interface NodeParts extends Base {
   keeper: KeeperStore | undefined
   /** undefined where push notifications are off */
   push: NodePush | undefined
+  /** undefined where nothing is measured */
+  observed: Observed | undefined
+  /** spans of what is done; one that does nothing where traces are off */
+  tracer: Tracer
   closing: Closing
   publishing: 'automatic' | 'on-demand'
 }

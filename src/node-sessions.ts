@@ -10,12 +10,12 @@ import type { NodeParts } from './node-parts.ts'
 
 /** Serves what a node offers inside every session of its agents: A2A, their points, and the mailbox of those asleep. */
 export function serveSessions(
-  { sessions, queue, crypto, clock, logger, agents, successions, points, localPoints, keeper, access, friends }: NodeParts,
+  { sessions, queue, crypto, clock, logger, agents, successions, points, localPoints, keeper, access, friends, tracer }: NodeParts,
   { local, reachability, drain }: { local: LocalA2a; reachability: (agent: LocalAgent) => Reachability; drain: (agent: LocalAgent) => void }
 ): void {
   const rootOf = (hex: EidHex) => successions.rootOf(hex)
   sessions.onSession((session) => {
-    serveA2a(session, { local, clock, logger: logger.child('a2a'), principal: (agent, remote) => access.ofPeer(agent, remote) })
+    serveA2a(session, { local, clock, logger: logger.child('a2a'), tracer, principal: (agent, remote) => access.ofPeer(agent, remote) })
     friends.serve(session)
     const identities = () => [session.remote, ...successions.predecessors(session.remote)]
     points.serve(session, identities, (tag) => localPoints?.answer(session, identities(), tag) ?? { status: 'unknown' })

@@ -35,7 +35,8 @@ import { homeOf, type LocalAgent } from './identity/agent.ts'
 import { AgentFiles } from './identity/agent-file.ts'
 import { AgentMemory, type AgentStorage } from './identity/agent-record.ts'
 import { Agents } from './identity/agents.ts'
-import { loadNodeKey, type NodeKey, nodeKeyOf } from './identity/node-key.ts'
+import { loadNodeKey } from './identity/node-key.ts'
+import { type NodeKey, nodeKeyOf } from './identity/peer-id.ts'
 import { Successions } from './identity/successions.ts'
 import { createMdnsLink, type Link } from './local/link.ts'
 import { keepOnLink } from './local/link-only.ts'
@@ -48,10 +49,13 @@ import { createHost } from './net/node-host.ts'
 import type { Traffic } from './net/traffic.ts'
 import { mayKeepFor } from './node-mail.ts'
 import { openOnAnyPort, openOnGivenPort, PortMemory } from './node-ports.ts'
+import type { Observed } from './ops/observed.ts'
+import { watchDht, watchedSolver, watchTodos } from './ops/watches.ts'
 import { type Clock, systemClock } from './platform/clock.ts'
 import { Closing } from './platform/closing.ts'
 import { type Logger, silentLogger } from './platform/logger.ts'
 import { type Random, systemRandom } from './platform/random.ts'
+import { noTracer } from './platform/tracer.ts'
 import { createPoints } from './points/create-points.ts'
 import { NodePush } from './push/node-push.ts'
 import { pushView } from './push/push-view.ts'
@@ -71,6 +75,7 @@ import { openStore } from './store/open-store.ts'
 import { bringToSchema } from './store/schema-version.ts'
 import { Store } from './store/store.ts'
 import { createTodos } from './tasks/level-todos.ts'
+import { openTracer } from './tracing/open-tracer.ts'
 import { version } from './version.ts'
 import { createWorkSolver } from './work/solver.ts'
 
@@ -107,6 +112,8 @@ export interface NodeOverrides {
   ledger?: StakeLedger
   /** counts what the host sends; without one nothing is counted */
   traffic?: Traffic
+  /** counts and times what happens, for metrics; without one nothing is measured */
+  observed?: Observed
   /** `leave`: a stop withdraws nothing; others forget this node's records when they expire */
   records?: 'leave'
   /** in place of multicast DNS and of the system's neighbour table, where local points are on */
@@ -153,7 +160,10 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const key = nodeKey(config, overrides, base)
   const store = await openNodeStore(config, overrides, base, closing)
   go()
-  const components = { ...base, store }
+  const tracing = await openTracer(config, base, { peer: key.peer })
+  if (tracing !== undefined) closing.push('traces', 1_000, () => tracing.stop())
+  const tracer = tracing ?? noTracer
+  const components = { ...base, store, tracer }
   const agents = await Agents.open({ ...components, storage: agentStorage(config, base) }, config.agents)
 
   const clockGuard = await ClockGuard.open(components)
@@ -192,6 +202,8 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const { interruptMs, attemptsMax, retryFirstMs, retryLastMs } = config.tasks
   const todos = await createTodos({ ...components, gate: contracts }, { interruptMs, attemptsMax, retryFirstMs, retryLastMs })
   closing.push('todos', 500, () => todos.stop())
+  const { observed } = overrides
+  if (observed !== undefined) watchTodos(todos, { observed })
   const push = config.push.enabled
     ? await NodePush.open({
         ...components,
@@ -218,12 +230,14 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   })
   const host = await openHost(config, overrides, { ...components, evidence }, { key, ports })
   closing.push('host', 1_500, () => host.stop())
+  if (observed !== undefined) watchDht(host.dht, { ...base, observed })
   go()
   if (config.dataDir !== undefined && config.bootstrap.length > 0 && agents.list().length > 0) {
     const otherHost = () => strangerHost(config, overrides, { ...base, evidence })
     await refuseIfElsewhere({ ...base, host, otherHost }, agents.list(), { signal: overrides.signal })
   }
-  const solver = createWorkSolver(base)
+  const ownSolver = createWorkSolver(base)
+  const solver = observed === undefined ? ownSolver : watchedSolver(ownSolver, { ...base, observed })
   closing.push('solver', 250, () => solver.stop())
   const registry = await createRegistry({ ...components, host, solver }, { registrarsMax: config.registrarsMax, evidence })
   closing.push('registry', 500, () => registry.stop())
@@ -366,6 +380,8 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
     outbox,
     keeper,
     push,
+    tracer,
+    observed,
     closing,
     publishing: overrides.locators === 'on-demand' ? 'on-demand' : 'automatic'
   })
@@ -446,7 +462,9 @@ async function openNodeStore(config: Config, overrides: NodeOverrides, { clock }
   if (overrides.level === undefined) {
     if (dataDir === undefined) throw new TypeError('a node without a data directory needs a level')
     const { reserveBytes } = config.store
-    const store = await openStore(dataDir, { software, holder: (dir) => holderBy(dir, clock), clock, reserveBytes })
+    const { observed } = overrides
+    const onSync = observed === undefined ? undefined : (ms: number) => observed.storeSync.observe(ms / 1_000)
+    const store = await openStore(dataDir, { software, holder: (dir) => holderBy(dir, clock), clock, reserveBytes, onSync })
     closing.push('store', 1_500, async () => {
       removeLockFile(dataDir)
       await store.close()

@@ -21,6 +21,7 @@ import { withVerifiedCards } from './a2a/verified-cards.ts'
 import { AgentPublishing } from './agent-publishing.ts'
 import { AgentRotations, type RotationReport } from './agent-rotations.ts'
 import { type BackupReport, backUp } from './backup/backup.ts'
+import { type CompactReport, compactStore, type DiskUse, diskUse } from './care/disk-use.ts'
 import type { Config } from './config/schema.ts'
 import { currentPolicy } from './delivery/approval-policy.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from './delivery/asleep-queue.ts'
@@ -52,9 +53,11 @@ import { NodeMail } from './node-mail.ts'
 import type { NodeParts } from './node-parts.ts'
 import type { PortMemory } from './node-ports.ts'
 import { serveSessions } from './node-sessions.ts'
+import { watchHttp } from './ops/http-watch.ts'
 import type { Clock } from './platform/clock.ts'
 import type { Logger } from './platform/logger.ts'
 import type { Random } from './platform/random.ts'
+import type { Tracer } from './platform/tracer.ts'
 import { unknownPoint } from './points/own-points.ts'
 import { readPoint } from './points/point-channel.ts'
 import type { Points } from './points/points.ts'
@@ -64,11 +67,13 @@ import type { Session, SessionOpenOptions } from './sessions/session.ts'
 import type { MailRecords } from './spaces/mail-records.ts'
 import type { Registry } from './spaces/registry.ts'
 import type { Locators, PublishOptions, Spaces } from './spaces/spaces.ts'
-import type { StoreState } from './store/store.ts'
+import type { Store, StoreState } from './store/store.ts'
 import { AgentRunners, handlerModule, moduleOf } from './tasks/agent-runners.ts'
 import type { AgentHandler, HandlerModule, HandlerSkill, SideEffects } from './tasks/handler.ts'
 import type { LevelTodos } from './tasks/level-todos.ts'
-import type { Json, JsonObject } from './tasks/todo.ts'
+import type { Json, JsonObject, Todo } from './tasks/todo.ts'
+import type { RunningTracer, SpanCounts } from './tracing/otel-tracer.ts'
+import { TaskSpans } from './tracing/task-spans.ts'
 import { version } from './version.ts'
 
 const MAINTENANCE_MS = 10 * 60_000
@@ -125,6 +130,8 @@ export class RookeryNode {
   readonly logger: Logger
   readonly clock: Clock
   readonly random: Random
+  /** one that does nothing where traces are off */
+  readonly tracer: Tracer
   /** where the operator's server listens, once the daemon opened it */
   opsUrl: string | undefined
   readonly #parts: NodeParts
@@ -181,17 +188,24 @@ export class RookeryNode {
     this.logger = logger.child('node')
     this.clock = clock
     this.random = random
+    this.tracer = parts.tracer
+    const spans = parts.tracer.isOn ? new TaskSpans(parts.tracer, todos) : undefined
+    const traceOf = (todo: Todo) => spans?.attemptOf(todo)
     this.#publishing = new AgentPublishing(parts, this.#stopping.signal)
     this.#rotations = new AgentRotations(parts, this.#publishing, this.#stopping.signal)
-    this.#runners = new AgentRunners(parts, {
-      mayRun: (agent) => this.reachability(agent).state === 'accepts',
-      leaseMs: config.tasks.leaseMs,
-      graceMs: 500
-    })
+    this.#runners = new AgentRunners(
+      { ...parts, traceOf },
+      {
+        mayRun: (agent) => this.reachability(agent).state === 'accepts',
+        leaseMs: config.tasks.leaseMs,
+        graceMs: 500
+      }
+    )
     const approvedBy = currentPolicy(() => config.delivery.approve, { rootOf: (hex) => parts.successions.rootOf(hex) })
     this.#drain = new Drain(parts, {
       rootOf: (hex) => parts.successions.rootOf(hex),
       isAudience: (agent, audience) => agents.ofAnyEid(audience)?.homeHex === homeOf(agent),
+      isOwn: (issuer) => agents.ofAnyEid(issuer) !== undefined,
       approvalFor: (agent, _message, issuer) =>
         this.#sideEffects(agent) === 'consequential' ? (approvedBy(agent, issuer) ?? 'needed') : 'none',
       maySend: (agent, principal) => parts.access.maySendStill(agent, principal),
@@ -200,7 +214,7 @@ export class RookeryNode {
       perSecMax: config.delivery.drainPerSec
     })
     this.attachments = new Attachments(parts, (home, now) => this.#attached(home, now))
-    this.work = new AgentWork({ ...parts, attachments: this.attachments, reachability: (agent) => this.reachability(agent) })
+    this.work = new AgentWork({ ...parts, attachments: this.attachments, reachability: (agent) => this.reachability(agent), traceOf })
     this.#signed = new SignedCards(crypto)
     this.#streams = config.streams.enabled ? new TaskStreams({ todos, clock }, config.streams) : undefined
     this.#local = new LocalA2a({
@@ -216,7 +230,8 @@ export class RookeryNode {
       ...(parts.push === undefined ? {} : { push: parts.push }),
       ...(this.#streams === undefined ? {} : { streams: this.#streams })
     })
-    const remote = createRemoteAgents({ locators, sessions, outgoing, crypto, clock, logger: logger.child('a2a') })
+    const { tracer } = parts
+    const remote = createRemoteAgents({ locators, sessions, outgoing, crypto, clock, logger: logger.child('a2a'), tracer })
     this.#remote = withVerifiedCards(
       {
         call: (from, to, ...rest) => remote.call(from, this.newestEid(to), ...rest),
@@ -283,7 +298,13 @@ export class RookeryNode {
   async openEdge(ports: PortMemory, signal?: AbortSignal): Promise<void> {
     const edge = await openNodeEdge(
       this.#parts,
-      { local: this.#local, remote: this.#remote, work: this.work, mcp: nodeMcpActions(this.#parts, this.#local, this) },
+      {
+        local: this.#local,
+        remote: this.#remote,
+        work: this.work,
+        mcp: nodeMcpActions(this.#parts, this.#local, this),
+        around: watchHttp(this.#parts, this.#parts.observed)
+      },
       ports,
       signal
     )
@@ -329,6 +350,32 @@ export class RookeryNode {
   /** Whether the data directory takes writes; asking also tries to get it well. */
   storeState(): Promise<StoreState> {
     return this.#parts.store.state()
+  }
+
+  /** for who measures and cares for it */
+  get store(): Store {
+    return this.#parts.store
+  }
+
+  /** What became of spans since the start; undefined where traces are off. */
+  spanCounts(): SpanCounts | undefined {
+    return (this.tracer as Partial<RunningTracer>).counts?.()
+  }
+
+  /** Bytes by what they are about; reads the whole store. @throws RookeryError `NO_DATA_DIR` */
+  diskUse(options: PublishOptions = {}): Promise<DiskUse> {
+    return diskUse({ store: this.#parts.store, dataDir: this.#dataDir() }, options)
+  }
+
+  /** As {@link compactStore}. @throws RookeryError `STORE_FULL`, `NO_DATA_DIR` */
+  compact(options: PublishOptions = {}): Promise<CompactReport> {
+    return compactStore({ store: this.#parts.store, dataDir: this.#dataDir() }, options)
+  }
+
+  #dataDir(): string {
+    const { dataDir } = this.config
+    if (dataDir !== undefined) return dataDir
+    throw new RookeryError('NO_DATA_DIR', 'this node keeps nothing on disk', { kind: 'config', field: 'dataDir' })
   }
 
   /** Why no queue is handed over now (G-10); undefined where all is well. */
@@ -455,6 +502,18 @@ export class RookeryNode {
 
   async #send(
     input: { from: HostedAgent; to: Eid; message: JsonObject },
+    options: SendOptions & { activated?: Activated }
+  ): Promise<SendOutcome> {
+    const init = { kind: 'internal', parent: this.tracer.current() } as const
+    return await this.tracer.run('send', init, async (span) => {
+      const sent = await this.#sent(input, options)
+      span.set({ 'rookery.outcome': sent.outcome })
+      return sent
+    })
+  }
+
+  async #sent(
+    input: { from: HostedAgent; to: Eid; message: JsonObject },
     { ttlMs, ...options }: SendOptions & { activated?: Activated }
   ): Promise<SendOutcome> {
     const { clock } = this.#parts
@@ -463,13 +522,13 @@ export class RookeryNode {
     const to = this.newestEid(input.to)
     if (ttlMs !== undefined) {
       const copy = await sealForWish(this.#parts, { ...input, to, ttlMs }, signal)
-      const sent = await this.#send(input, options)
+      const sent = await this.#sent(input, options)
       if (sent.outcome !== 'queued') await copy.forget()
       return sent
     }
     if (options.via === 'mailbox') return await sendByMailbox({ ...this.#parts, keep }, { ...input, to }, { signal })
     return await sendMessage(
-      { ...this.#asking(), clock, messageBytesMax: this.config.http.bodyBytesMax },
+      { ask: (asking, options) => askAgent(this.#asking(), asking, options), clock, messageBytesMax: this.config.http.bodyBytesMax },
       { ...input, to },
       {
         waitMs: options.waitMs ?? SEND_WAIT_DEFAULT_MS,
@@ -480,8 +539,8 @@ export class RookeryNode {
   }
 
   #asking(): AskComponents {
-    const { agents, outgoing, queue } = this.#parts
-    return { agents, local: this.#local, keep: createKeepAsleep({ outgoing, queue }), remote: this.#remote }
+    const { agents, outgoing, queue, tracer } = this.#parts
+    return { agents, local: this.#local, keep: createKeepAsleep({ outgoing, queue, tracer }), remote: this.#remote }
   }
 
   /**

@@ -1,5 +1,6 @@
 import { fromUtf8 } from '../bytes.ts'
 import { ProtocolError } from '../errors.ts'
+import { readTraceparent, TRACEPARENT_PARAMETER } from './traceparent.ts'
 
 /** The member beside a request, on a session and inside a sealed message; every name that starts with `a2a-` is reserved there (protocol/README.md §9). */
 export const SERVICE_PARAMETERS_MEMBER = 'a2a-service-parameters'
@@ -7,8 +8,25 @@ const EXTENSIONS_CHARS_MAX = 4_096
 const EXTENSIONS_MAX = 32
 
 /** The member for a sealed request: the extensions that its execution depends on; nothing where there are none, so that the text stays as it was. */
-export function sealedParameters(extensions: readonly string[]): { [SERVICE_PARAMETERS_MEMBER]?: { 'a2a-extensions': string } } {
-  return extensions.length === 0 ? {} : { [SERVICE_PARAMETERS_MEMBER]: { 'a2a-extensions': extensions.join(',') } }
+export function sealedParameters(
+  extensions: readonly string[],
+  traceparent?: string
+): { [SERVICE_PARAMETERS_MEMBER]?: { [name: string]: string } } {
+  const parameters = {
+    ...(extensions.length === 0 ? {} : { 'a2a-extensions': extensions.join(',') }),
+    ...(traceparent === undefined ? {} : { [TRACEPARENT_PARAMETER]: traceparent })
+  }
+  return Object.keys(parameters).length === 0 ? {} : { [SERVICE_PARAMETERS_MEMBER]: parameters }
+}
+
+/** The `traceparent` that came along; undefined for none, and for what is none: it decides nothing about the request. */
+export function sealedTraceparent(plaintext: Uint8Array): string | undefined {
+  try {
+    const text = member(member(JSON.parse(fromUtf8(plaintext)), SERVICE_PARAMETERS_MEMBER), TRACEPARENT_PARAMETER)
+    return readTraceparent(text) === undefined ? undefined : (text as string)
+  } catch {
+    return undefined
+  }
 }
 
 /**

@@ -9,6 +9,7 @@ import { createNode, type RookeryNode } from '../../src/node.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import type { DirectNetwork } from '../net/direct-network.ts'
 import { directTransport } from '../net/direct-transport.ts'
+import type { NodeParts } from './seams.ts'
 import { derivedBytes, derivedRandom } from './seeds.ts'
 
 /** The simulator's profile: replicas and table small enough that hundreds of nodes fit in one process. */
@@ -45,6 +46,8 @@ export interface BootInit {
   level?: MemoryLevel<string, Uint8Array>
   /** how its agent is reached; by default always */
   reachability?: { mode: ReachabilityMode; window?: WindowInput | undefined } | undefined
+  /** over what every node has */
+  parts?: NodeParts | undefined
 }
 
 export function newLevel(): MemoryLevel<string, Uint8Array> {
@@ -53,9 +56,9 @@ export function newLevel(): MemoryLevel<string, Uint8Array> {
 
 /** Keys follow from seed and index; nothing is written to disk. */
 export async function bootNode(init: BootInit): Promise<SimNode> {
-  const { index, seed, bootstrap, signal, nodeSeed, network, reachability, clock = systemClock } = init
+  const { index, seed, bootstrap, signal, nodeSeed, network, reachability, parts, clock = systemClock } = init
   const traffic = new Traffic()
-  const level = init.level ?? newLevel()
+  const level = init.level ?? parts?.level ?? newLevel()
   const agentSeed = derivedBytes(seed, 'agent-key', index)
   const node = await createNode(
     {
@@ -65,7 +68,8 @@ export async function bootNode(init: BootInit): Promise<SimNode> {
       http: { enabled: false },
       grants: { peers: 'anyone' },
       logs: { level: 'silent' },
-      ...(network === undefined ? { listen: ['/ip4/127.0.0.1/udp/0/quic-v1'] } : {})
+      ...(network === undefined ? { listen: ['/ip4/127.0.0.1/udp/0/quic-v1'] } : {}),
+      ...parts?.config
     },
     {
       level,
@@ -77,7 +81,8 @@ export async function bootNode(init: BootInit): Promise<SimNode> {
       locators: 'on-demand',
       records: 'leave',
       traffic,
-      signal
+      signal,
+      ...parts?.overrides
     }
   )
   // agents live in files, of which a node in memory has none: one that starts again is given its own anew
@@ -104,7 +109,7 @@ export async function joinDht({ node, index }: SimNode, signal: AbortSignal): Pr
       throw new RookeryError('SIM_NOT_CONNECTED', `node ${index} met nobody within ${CONNECT_TIMEOUT_MS} ms`, { kind: 'timeout' })
     }
     if (nowMs - askedMs > ASK_AGAIN_MS && node.host.peers().length > 0) {
-      await dht.closestPeers(own, { signal })
+      await dht.takeInConnected({ signal })
       askedMs = systemClock.monotonicMs()
     }
     await systemClock.sleep(CONNECT_LOOK_MS, { signal })

@@ -1,5 +1,6 @@
-import { availableParallelism } from 'node:os'
+import { availableParallelism, totalmem } from 'node:os'
 import { type EventLoopUtilization, monitorEventLoopDelay, performance } from 'node:perf_hooks'
+import { getHeapStatistics } from 'node:v8'
 import { systemClock } from '../../src/platform/clock.ts'
 
 /** Between two looks at the process's memory */
@@ -9,6 +10,27 @@ const DELAY_RESOLUTION_MS = 5
 /** Above either, what took long took long because this process had no time for it (F107). */
 const UTILIZATION_MAX = 0.85
 const DELAY_P99_MAX_MS = 50
+
+/** Below this part of all memory left, or above that part of the heap's bound used, time goes to collecting and paging. */
+const AVAILABLE_MIN = 0.05
+const HEAP_MAX = 0.9
+
+/** What of the machine can set the pace in place of the network. */
+export type MachineLimit = 'event-loop' | 'memory'
+
+export interface MemoryFigures {
+  /** least that the system had left for this process */
+  availableBytesMin: number
+  /** least of it, of all that the process may have */
+  availableShareMin: number
+  /** most of the bound of this thread's heap that was used, 0 to 1 */
+  heapShareMax: number
+}
+
+/** Whether memory was so short that times say nothing (F107). */
+export function isShortOfMemory({ availableShareMin, heapShareMax }: MemoryFigures): boolean {
+  return availableShareMin < AVAILABLE_MIN || heapShareMax > HEAP_MAX
+}
 
 export interface EventLoopFigures {
   delayP50Ms: number
@@ -27,6 +49,8 @@ export function isSaturated({ utilization, delayP99Ms }: EventLoopFigures): bool
 export class MachineWatch {
   readonly rssBytesBefore = process.memoryUsage.rss()
   #rssBytesMax = this.rssBytesBefore
+  #heapShareMax = 0
+  #availableBytesMin = Number.POSITIVE_INFINITY
   #cancel: () => void = () => {}
 
   constructor() {
@@ -35,6 +59,9 @@ export class MachineWatch {
 
   #look(): void {
     this.rssBytes()
+    const { used_heap_size: used, heap_size_limit: bound } = getHeapStatistics()
+    this.#heapShareMax = Math.max(this.#heapShareMax, used / bound)
+    this.#availableBytesMin = Math.min(this.#availableBytesMin, process.availableMemory())
     this.#cancel = systemClock.after(RSS_EVERY_MS, () => this.#look())
   }
 
@@ -46,6 +73,12 @@ export class MachineWatch {
 
   get rssBytesMax(): number {
     return this.#rssBytesMax
+  }
+
+  memory(): MemoryFigures {
+    const all = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY)
+    const least = this.#availableBytesMin
+    return { availableBytesMin: least, availableShareMin: Math.min(1, least / all), heapShareMax: this.#heapShareMax }
   }
 
   /** Begins to watch the loop; the figures are of the time until they are asked for. */

@@ -5,6 +5,7 @@ import { LinkModel, NO_DELAYS } from '../net/link-model.ts'
 import { type BootInit, bootNode, joinDht, SIM_K, type SimNode } from './boot-node.ts'
 import { drawDistinct } from './draw.ts'
 import { eachOf } from './each-of.ts'
+import type { Seams } from './seams.ts'
 import { derivedRandom } from './seeds.ts'
 
 /** Nodes that start and join at the same time */
@@ -28,6 +29,7 @@ export interface RealEngineInit {
   share?: { indices: readonly number[]; addressOf(index: number): string }
   /** how the agent of each node is reached */
   reachability?: (index: number) => BootInit['reachability']
+  seams?: Seams | undefined
 }
 
 /** Real nodes in this process, each the product's own, on the memory transport. */
@@ -126,7 +128,8 @@ export class RealEngine {
   }
 
   #boot(index: number, more: Pick<BootInit, 'bootstrap' | 'nodeSeed' | 'clock' | 'level'>): Promise<SimNode> {
-    const { seed, signal, clock, reachability } = this.#init
+    const { seed, signal, reachability, seams } = this.#init
+    const clock = this.#init.clock ?? seams?.clock
     return bootNode({
       index,
       seed,
@@ -134,6 +137,7 @@ export class RealEngine {
       network: this.network,
       ...(clock === undefined ? {} : { clock }),
       reachability: reachability?.(index),
+      parts: seams?.parts?.(index),
       ...more
     })
   }

@@ -1,5 +1,5 @@
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
-import { nodeKeyOf } from '../../src/identity/node-key.ts'
+import { nodeKeyOf } from '../../src/identity/peer-id.ts'
 import { secretText } from '../../src/identity/secret-text.ts'
 import { derivedBytes, derivedRandom } from '../engine/seeds.ts'
 import { BANDWIDTH } from '../net/latency.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { shrink } from '../run/shrink.ts'
 import { runScenario } from '../run-scenario.ts'
-import type { Definition } from '../scenario/definition.ts'
+import { type Definition, INVARIANTS } from '../scenario/definition.ts'
 import { parseScenario } from '../scenario/parse.ts'
 import { planOf } from '../scenario/plan.ts'
 import { loadScenario } from '../scenario/shipped.ts'
@@ -69,9 +69,13 @@ describe('the invariants', { timeout: 300_000 }, () => {
     )
   })
 
-  it.each(Object.entries(BUGS))('catch the deliberate fault "%s" by %s', async (bug, invariant) => {
+  it('have a deliberate fault each', () => {
+    expect(Object.values(BUGS).sort()).toEqual([...INVARIANTS].sort())
+  })
+
+  it.each(Object.entries(BUGS))('catch the deliberate fault "%s" by %s and by nothing else', async (bug, invariant) => {
     const { report, names } = await broken(bug as Bug)
-    expect(names).toContain(invariant)
+    expect(names, JSON.stringify(report.broken.slice(0, 5))).toEqual([invariant])
     expect(report.success).toBe(false)
     expect(report.broken.some((one) => one.invariant === invariant)).toBe(true)
     expect(report.replay).toBe('rookery sim run everything --nodes 24 --seed 3')

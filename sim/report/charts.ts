@@ -3,15 +3,16 @@ import type { Distribution } from './distribution.ts'
 
 const WIDTH = 480
 const HEIGHT = 180
-const LEFT = 34
-/** room for the unit beside the last label */
-const RIGHT = 62
+const LEFT = 44
+const RIGHT = 8
 const BOTTOM = 24
 const BAR_WIDTH_MAX = 56
-const LABELS_MAX = 6
+/** Labels stand at least this far apart: room for the longest in the larger letters of a narrow screen */
+const LABEL_ROOM = 84
 
 export function histogram(title: string, data: Distribution): string {
   if (data.count === 0) return `<figure><h3>${escaped(title)}</h3><p>no samples</p></figure>`
+  const heading = title.toLowerCase().includes(data.unit) ? title : `${title}, ${data.unit}`
   const caption = `median ${number(data.p50)}, p90 ${number(data.p90)}, p99 ${number(data.p99)}, most ${number(data.max)} ${data.unit}; ${data.count} samples`
   const highest = Math.max(...data.bins.map((bin) => bin.count))
   const step = Math.min(BAR_WIDTH_MAX, (WIDTH - LEFT - RIGHT) / data.bins.length)
@@ -23,13 +24,17 @@ export function histogram(title: string, data: Distribution): string {
       return `<rect x="${(LEFT + i * step + 1).toFixed(1)}" y="${(floor - height).toFixed(1)}" width="${Math.max(1, step - 2).toFixed(1)}" height="${height.toFixed(1)}"><title>${name}</title></rect>`
     })
     .join('')
-  const every = Math.ceil(data.bins.length / LABELS_MAX)
+  const every = Math.ceil(LABEL_ROOM / step)
   const labels = data.bins
-    .map((bin, i) => (i % every === 0 ? `<text x="${(LEFT + i * step + 1).toFixed(1)}" y="${HEIGHT - 8}">${number(bin.from)}</text>` : ''))
+    .map((bin, i) => {
+      const x = LEFT + i * step + 1
+      // the last one must not be cut by the edge
+      return i % every === 0 && x <= WIDTH - LABEL_ROOM / 2 ? `<text x="${x.toFixed(1)}" y="${HEIGHT - 8}">${short(bin.from)}</text>` : ''
+    })
     .join('')
   const rows = data.bins.filter((bin) => bin.count > 0).map((bin) => [`${number(bin.from)} to ${number(bin.to)}`, number(bin.count)])
-  return `<figure><h3>${escaped(title)}</h3>
-<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${escaped(`Histogram of ${title.toLowerCase()}: ${caption}`)}"><line x1="${LEFT}" y1="${floor}" x2="${WIDTH}" y2="${floor}"/>${bars}${labels}<text x="0" y="16">${highest}</text><text x="${WIDTH}" y="${HEIGHT - 8}" text-anchor="end">${escaped(data.unit)}</text></svg>
+  return `<figure><h3>${escaped(heading)}</h3>
+<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${escaped(`Histogram of ${title.toLowerCase()}: ${caption}`)}"><line x1="${LEFT}" y1="${floor}" x2="${WIDTH}" y2="${floor}"/>${bars}${labels}<text x="0" y="16">${short(highest)}</text></svg>
 <figcaption><small>${escaped(caption)}</small><details><summary>numbers</summary>${rowsTable([data.unit, 'samples'], rows)}</details></figcaption></figure>`
 }
 
@@ -58,8 +63,8 @@ export function curves(title: string, points: readonly SeriesPoint[], stepMs: nu
   const caption = list.map(({ name, value }) => `${name}: most ${number(Math.max(...points.map(value)))}`).join('; ')
   const rows = points.map((point) => [seconds(point.atMs), ...list.map(({ value }) => number(value(point)))])
   return `<figure><h3>${escaped(title)}</h3>
-<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${escaped(`${title}: ${caption}`)}"><line x1="${LEFT}" y1="${floor}" x2="${WIDTH}" y2="${floor}"/>${lines}<text x="0" y="16">${number(highest)}</text><text x="${LEFT}" y="${HEIGHT - 8}">${seconds(first)}</text><text x="${WIDTH}" y="${HEIGHT - 8}" text-anchor="end">${seconds(first + span)}</text></svg>
-<figcaption><small>${list.map(({ name, ink }) => `<span class="key ${ink}"></span>${escaped(name)}`).join(' ')}; ${escaped(unit)} in ${seconds(stepMs)}</small><details><summary>numbers</summary>${rowsTable(['time', ...list.map(({ name }) => name)], rows)}</details></figcaption></figure>`
+<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${escaped(`${title}: ${caption}`)}"><line x1="${LEFT}" y1="${floor}" x2="${WIDTH}" y2="${floor}"/>${lines}<text x="0" y="16">${short(highest)}</text><text x="${LEFT}" y="${HEIGHT - 8}">${seconds(first)}</text><text x="${WIDTH}" y="${HEIGHT - 8}" text-anchor="end">${seconds(first + span)}</text></svg>
+<figcaption><small>${list.map(({ name, ink }) => `<span class="key ${ink}"></span>${escaped(name)}`).join(' ')}; ${escaped(unit)} in each ${seconds(stepMs)}</small><details><summary>numbers</summary>${rowsTable(['time', ...list.map(({ name }) => name)], rows)}</details></figcaption></figure>`
 }
 
 /** Who woke in which second of the period. */
@@ -67,10 +72,14 @@ export function wakeStorm(title: string, wakes: readonly { second: number; count
   const all = wakes.reduce((sum, { count }) => sum + count, 0)
   if (all === 0) return `<figure><h3>${escaped(title)}</h3><p>nobody woke by itself</p></figure>`
   const most = Math.max(...wakes.map(({ count }) => count))
-  return `<figure><h3>${escaped(title)}</h3>${wakeStormSvg(wakes, periodSec)}<figcaption><small>${number(all)} wakes; most in one second: ${number(most)}, ${((most / all) * 100).toFixed(1)} % of all</small></figcaption></figure>`
+  const busiest = [...wakes].sort((a, b) => b.count - a.count || a.second - b.second).slice(0, BUSIEST_MAX)
+  const rows = busiest.map(({ second, count }) => [`${second} s`, number(count)])
+  return `<figure><h3>${escaped(title)}</h3>${wakeStormSvg(wakes, periodSec)}<figcaption><small>${number(all)} wakes; most in one second: ${number(most)}, ${((most / all) * 100).toFixed(1)} % of all</small><details><summary>the busiest seconds</summary>${rowsTable(['second', 'wakes'], rows)}</details></figcaption></figure>`
 }
 
 const WAKE_BINS = 120
+/** Seconds that are told in numbers */
+const BUSIEST_MAX = 20
 
 /** The picture alone: bars over the period, as high as the busiest second in each. */
 export function wakeStormSvg(wakes: readonly { second: number; count: number }[], periodSec: number): string {
@@ -90,7 +99,7 @@ export function wakeStormSvg(wakes: readonly { second: number; count: number }[]
         : `<rect x="${(LEFT + i * step).toFixed(1)}" y="${(floor - height).toFixed(1)}" width="${Math.max(1, step - 0.5).toFixed(1)}" height="${height.toFixed(1)}"/>`
     })
     .join('')
-  return `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="Wakes by second of the period; most in one second: ${most}"><line x1="${LEFT}" y1="${floor}" x2="${WIDTH}" y2="${floor}"/>${bars}<text x="0" y="16">${most}</text><text x="${LEFT}" y="${HEIGHT - 8}">0 s</text><text x="${WIDTH}" y="${HEIGHT - 8}" text-anchor="end">${periodSec} s of the period</text></svg>`
+  return `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="Wakes by second of the period; most in one second: ${most}"><line x1="${LEFT}" y1="${floor}" x2="${WIDTH}" y2="${floor}"/>${bars}<text x="0" y="16">${most}</text><text x="${LEFT}" y="${HEIGHT - 8}">0 s</text><text x="${WIDTH}" y="${HEIGHT - 8}" text-anchor="end">${periodSec} s</text></svg>`
 }
 
 const RADIUS = 150
@@ -130,12 +139,14 @@ export function topology({ label, atMs, nodes, edges, ofNodes }: Topology): stri
 <figcaption><small>${escaped(`${shown}, ${edges.length} lines between them`)}; ${states.map(([state, count]) => `<span class="key ${state}"></span>${state} ${count}`).join(' ')}</small></figcaption></figure>`
 }
 
+/** A table that may be wider than its panel, and can then be moved with the keys. */
 export function table(title: string, head: string[], rows: string[][]): string {
-  return `<div class="panel"><h3>${escaped(title)}</h3>${rowsTable(head, rows)}</div>`
+  return `<div class="panel" role="region" aria-label="${escaped(title)}" tabindex="0"><h3>${escaped(title)}</h3>${rowsTable(head, rows)}</div>`
 }
 
 export function rowsTable(head: string[], rows: string[][]): string {
-  const line = (cells: string[], tag: string) => `<tr>${cells.map((cell) => `<${tag}>${escaped(cell)}</${tag}>`).join('')}</tr>`
+  const line = (cells: string[], tag: string) =>
+    `<tr>${cells.map((cell) => `<${tag}${tag === 'th' ? ' scope="col"' : ''}>${escaped(cell)}</${tag}>`).join('')}</tr>`
   return `<table><thead>${line(head, 'th')}</thead><tbody>${rows.map((row) => line(row, 'td')).join('')}</tbody></table>`
 }
 
@@ -143,8 +154,14 @@ export function number(value: number): string {
   return value.toLocaleString('en', { maximumFractionDigits: value < 10 ? 2 : value < 100 ? 1 : 0 })
 }
 
+/** As an axis has room for: 2,000 as it is, 2,000,000 as 2M. */
+function short(value: number): string {
+  return value < 10_000 ? number(value) : value.toLocaleString('en', { notation: 'compact', maximumSignificantDigits: 3 })
+}
+
 export function seconds(ms: number): string {
-  return ms >= 600_000 ? `${(ms / 60_000).toFixed(0)} min` : `${(ms / 1_000).toFixed(2)} s`
+  if (ms >= 600_000) return `${(ms / 60_000).toFixed(0)} min`
+  return `${(ms / 1_000).toLocaleString('en', { maximumFractionDigits: ms < 10_000 ? 2 : 1 })} s`
 }
 
 export function mebibytes(bytes: number): string {

@@ -33,6 +33,7 @@ function facts(): RunFacts {
     recorder,
     invariants: new Invariants(),
     memory: { rssBytesBefore: 100, rssBytesBooted: 300, rssBytesMax: 400 },
+    room: { availableBytesMin: 10_000, availableShareMin: 0.5, heapShareMax: 0.2 },
     eventLoop: idle,
     sent: {
       messages: [4, 2, 1],
@@ -89,6 +90,15 @@ describe('the report of a run', () => {
     expect(report.latencyValid).toBe(false)
     expect(report.success).toBe(true)
     expect(renderHtml(report)).toContain('latencies below measure this machine')
+  })
+
+  it.each([
+    ['the system had hardly any left', { availableBytesMin: 1, availableShareMin: 0.01, heapShareMax: 0.2 }],
+    ['the heap was nearly full', { availableBytesMin: 10_000, availableShareMin: 0.5, heapShareMax: 0.95 }]
+  ])('[F107] says that memory set the pace when %s', (_what, room) => {
+    const report = summarize({ ...facts(), room })
+    expect(report).toMatchObject({ latencyValid: false, machineLimits: ['memory'], success: true })
+    expect(renderHtml(report)).toContain('its memory was nearly used up')
   })
 
   it('counts failures beyond those that it lists', () => {

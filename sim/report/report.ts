@@ -1,4 +1,4 @@
-import type { EventLoopFigures } from '../engine/machine-watch.ts'
+import type { EventLoopFigures, MachineLimit } from '../engine/machine-watch.ts'
 import type { Failure, Phase } from '../engine/run-log.ts'
 import type { Check } from '../hostile/world.ts'
 import type { Broken, Verdict } from '../run/invariants.ts'
@@ -22,11 +22,13 @@ export interface SimReport {
   wallMs: number
   machine: { cores: number; node: string; platform: string }
   phases: Phase[]
-  memory: { rssBytesBefore: number; rssBytesBooted: number; rssBytesMax: number; bytesPerNode: number }
+  memory: { rssBytesBefore: number; rssBytesBooted: number; rssBytesMax: number; bytesPerNode: number; availableBytesMin: number }
   /** over the phases whose latencies are told: searches and sessions */
   eventLoop: EventLoopFigures
   /** false where the machine, not the network, set the pace: latencies then say nothing about a network */
   latencyValid: boolean
+  /** what of the machine set the pace; empty where nothing did, or nothing was measured */
+  machineLimits: MachineLimit[]
   join: { wanted: number; joined: number; latencyMs: Distribution }
   discovery: {
     searches: number

@@ -1,5 +1,12 @@
 import type { ProtocolTraffic } from '../../src/net/traffic.ts'
-import { type EventLoopFigures, isSaturated, machine } from '../engine/machine-watch.ts'
+import {
+  type EventLoopFigures,
+  isSaturated,
+  isShortOfMemory,
+  type MachineLimit,
+  type MemoryFigures,
+  machine
+} from '../engine/machine-watch.ts'
 import type { RunLog } from '../engine/run-log.ts'
 import type { Sent } from '../run/engine.ts'
 import type { Invariants } from '../run/invariants.ts'
@@ -22,6 +29,8 @@ export interface RunFacts {
   recorder: Recorder
   invariants: Invariants
   memory: { rssBytesBefore: number; rssBytesBooted: number; rssBytesMax: number }
+  /** how short of memory the process was */
+  room: MemoryFigures
   /** undefined: the run ended before anything was measured */
   eventLoop: EventLoopFigures | undefined
   /** what each node sent */
@@ -50,6 +59,7 @@ export function summarize(facts: RunFacts): SimReport {
   const isComplete = engine === 'model' || checks !== undefined || isDisturbed(definition)
   const isFound = isComplete || (succeeded === discovery.wanted && sends.acked === sends.wanted && sessions.opened === sessions.wanted)
   const isDone = (isComplete || join.latenciesMs.length === join.wanted) && isFound && isHeld
+  const limits = engine === 'model' ? [] : limitsOf(eventLoop, facts.room)
   return {
     scenario: definition.name,
     description: definition.description,
@@ -63,9 +73,14 @@ export function summarize(facts: RunFacts): SimReport {
     wallMs: Math.round(facts.wallMs),
     machine: machine(),
     phases: log.phases,
-    memory: { ...memory, bytesPerNode: Math.max(0, Math.round((memory.rssBytesMax - memory.rssBytesBefore) / nodes)) },
+    memory: {
+      ...memory,
+      availableBytesMin: facts.room.availableBytesMin,
+      bytesPerNode: Math.max(0, Math.round((memory.rssBytesMax - memory.rssBytesBefore) / nodes))
+    },
     eventLoop: eventLoop ?? NOTHING_MEASURED,
-    latencyValid: engine === 'model' || (eventLoop !== undefined && !isSaturated(eventLoop)),
+    latencyValid: engine === 'model' || (eventLoop !== undefined && limits.length === 0),
+    machineLimits: limits,
     join: { wanted: join.wanted, joined: join.latenciesMs.length, latencyMs: distribution(join.latenciesMs, 'ms') },
     discovery: {
       searches: discovery.wanted,
@@ -108,6 +123,13 @@ export function summarize(facts: RunFacts): SimReport {
     definition,
     ...(facts.planned === undefined ? {} : { plan: facts.planned })
   }
+}
+
+function limitsOf(loop: EventLoopFigures | undefined, room: MemoryFigures): MachineLimit[] {
+  return [
+    ...(loop !== undefined && isSaturated(loop) ? (['event-loop'] as const) : []),
+    ...(isShortOfMemory(room) ? (['memory'] as const) : [])
+  ]
 }
 
 /** Most bytes first. */

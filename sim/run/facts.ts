@@ -8,6 +8,8 @@ export type Fact =
   | { fact: 'waiting'; node: number; ids: readonly number[] }
   /** an ack came, or a session ended: what the two ends hold of one direction at one number */
   | { fact: 'hashes'; node: number; to: number; agree: boolean; detail: string }
+  /** where one end says that a direction of a session stands; `chain` names the direction at both ends */
+  | { fact: 'chain'; node: number; chain: string; seq: string; hash: string }
   /** a reader showed a record */
   | { fact: 'served'; node: number; expiresAtMs: number; nowMs: number }
   /** a node holds state for a session */

@@ -34,6 +34,8 @@ export const SAYS: Readonly<Record<InvariantName, string>> = {
 const BROKEN_MAX = 100
 const FOUND_MIN = 0.99
 const HOSTILE_BELOW = 0.2
+/** Points of one direction of a session that the other end has not told of yet */
+const POINTS_MAX = 64
 
 /** Judges every fact of a run as it comes, and what only the end can tell. */
 export class Invariants {
@@ -45,6 +47,8 @@ export class Invariants {
   readonly #acked = new Map<number, { node: number; to: number; atMs: number }>()
   readonly #notified = new Map<string, number>()
   readonly #reached = new Set<number>()
+  /** by direction of a session: the hash after each of its newest transactions, and which end said so */
+  readonly #chains = new Map<string, Map<string, { hash: string; node: number }>>()
   #searches = 0
   readonly #failed: { node: number; atMs: number }[] = []
 
@@ -69,6 +73,8 @@ export class Invariants {
         return
       case 'hashes':
         return this.#judge('hashes-agree', fact.agree, atMs, fact.node, `with node ${fact.to}: ${fact.detail}`)
+      case 'chain':
+        return this.#chain(fact, atMs)
       case 'served': {
         const lateMs = fact.nowMs - fact.expiresAtMs
         return this.#judge('no-expired-record', lateMs < 0, atMs, fact.node, `a record was shown ${lateMs} ms after its end`)
@@ -82,7 +88,7 @@ export class Invariants {
           'state is held for a peer that showed no cookie'
         )
       case 'queue':
-        return this.#judge('queue-bounds', fact.length <= fact.bound, atMs, fact.node, `${fact.length} messages wait, ${fact.bound} may`)
+        return this.#judge('queue-bounds', fact.length <= fact.bound, atMs, fact.node, `${fact.length} wait, ${fact.bound} may`)
       case 'searched':
         if (fact.hostileShare >= HOSTILE_BELOW) return
         this.#searches++
@@ -99,9 +105,30 @@ export class Invariants {
         )
       case 'idle': {
         const grown = fact.after - fact.before
-        return this.#judge('idle-memory-flat', grown <= fact.slackEach * fact.nodes, atMs, 0, `${fact.nodes} idle nodes grew by ${grown}`)
+        return this.#judge(
+          'idle-memory-flat',
+          grown <= fact.slackEach * fact.nodes,
+          atMs,
+          0,
+          `${fact.nodes} idle nodes grew by ${grown}, from ${fact.before}`
+        )
       }
     }
+  }
+
+  /** Two ends that speak of one transaction must hold one hash after it. */
+  #chain({ node, chain, seq, hash }: Extract<Fact, { fact: 'chain' }>, atMs: number): void {
+    const points = this.#chains.get(chain) ?? new Map<string, { hash: string; node: number }>()
+    this.#chains.set(chain, points)
+    const known = points.get(seq)
+    if (known === undefined) {
+      points.set(seq, { hash, node })
+      if (points.size > POINTS_MAX) points.delete(points.keys().next().value as string)
+      return
+    }
+    if (known.node === node && known.hash === hash) return
+    const message = `after transaction ${seq} it holds ${hash.slice(0, 16)}, node ${known.node} holds ${known.hash.slice(0, 16)}`
+    this.#judge('hashes-agree', known.hash === hash, atMs, node, message)
   }
 
   /** What only the end tells: every acknowledged message was handed over, or waits; enough searches found somebody. */

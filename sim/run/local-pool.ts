@@ -1,9 +1,13 @@
 import type { ProtocolTraffic } from '../../src/net/traffic.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
+import { KeyedLock } from '../../src/platform/keyed-lock.ts'
+import type { SimNode } from '../engine/boot-node.ts'
 import { eachOf } from '../engine/each-of.ts'
 import { collectedHeapBytes } from '../engine/lean-heap.ts'
 import { LoopWatch } from '../engine/machine-watch.ts'
 import { RealEngine, type RealEngineInit } from '../engine/real-engine.ts'
+import type { Seams } from '../engine/seams.ts'
+import type { Fact } from './facts.ts'
 import type { AuditTotal, NodeAction, NodePool } from './node-pool.ts'
 import { type Performed, Performer } from './performer.ts'
 
@@ -13,21 +17,30 @@ const AUDITS_AT_ONCE = 16
 export class LocalPool implements NodePool {
   readonly engine: RealEngine
   readonly #performer: Performer
+  readonly #seams: Seams
   readonly #indexByPeer = new Map<string, number>()
   #watch = new LoopWatch()
+  readonly #lives = new KeyedLock()
+  #looks = 0
 
   constructor(init: RealEngineInit) {
-    const clock: Clock = init.clock ?? systemClock
+    this.#seams = init.seams ?? {}
+    const clock: Clock = init.clock ?? this.#seams.clock ?? systemClock
     this.engine = new RealEngine(init)
-    this.#performer = new Performer({ seed: init.seed, nodes: init.nodes, clock })
+    this.#performer = new Performer({ seed: init.seed, nodes: init.nodes, clock, patienceMs: this.#seams.lastWorkMs })
   }
 
   async boot(step: () => void): Promise<void> {
     await this.engine.boot(step)
     for (const sim of this.engine.nodes) {
       this.#indexByPeer.set(sim.node.peer, sim.index)
-      await this.#performer.prepare(sim)
+      await this.#prepare(sim)
     }
+  }
+
+  async #prepare(sim: SimNode): Promise<void> {
+    await this.#seams.onNode?.(sim)
+    await this.#performer.prepare(sim)
   }
 
   bootFirst(): Promise<void> {
@@ -39,12 +52,12 @@ export class LocalPool implements NodePool {
   }
 
   async perform(action: NodeAction, signal: AbortSignal): Promise<Performed> {
-    if (action.do === 'kill') {
-      await this.engine.kill(action.node)
-      return { outcome: { action }, facts: [] }
-    }
-    if (action.do === 'restart') {
-      if (!this.engine.isUp(action.node)) await this.#performer.prepare(await this.engine.restart(action.node))
+    if (action.do === 'kill' || action.do === 'restart') {
+      // on a slow machine the next crash is due before the node is back from the last: one life at a time
+      await this.#lives.run(String(action.node), async () => {
+        if (action.do === 'kill') await this.engine.kill(action.node)
+        else if (!this.engine.isUp(action.node)) await this.#prepare(await this.engine.restart(action.node))
+      })
       return { outcome: { action }, facts: [] }
     }
     return await this.#performer.perform(this.engine.node(action.node), action, signal)
@@ -65,7 +78,19 @@ export class LocalPool implements NodePool {
       total.queued += queued
       total.queuedMost = Math.max(total.queuedMost, queued)
     })
+    total.facts.push(...(await this.#probe(up, signal)))
     return total
+  }
+
+  /** At each look another node is tried. */
+  async #probe(up: readonly SimNode[], signal: AbortSignal): Promise<Fact[]> {
+    const target = up[this.#looks++ % Math.max(1, up.length)]
+    const caller = up[this.#looks % Math.max(1, up.length)]
+    return target === undefined || caller === undefined || target === caller ? [] : await this.#performer.probe(caller, target, signal)
+  }
+
+  async chains(nodes: readonly number[]): Promise<Fact[]> {
+    return nodes.flatMap((index) => this.#performer.chains({ index }))
   }
 
   async links(max: number): Promise<[number, number][]> {

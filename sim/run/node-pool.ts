@@ -20,6 +20,8 @@ export interface NodePool {
   perform(action: NodeAction, signal: AbortSignal): Promise<Performed>
   partition(islands: readonly (readonly number[])[] | undefined): Promise<void>
   audit(awake: 'woken' | 'as-it-is', signal: AbortSignal): Promise<AuditTotal>
+  /** where the sessions of these nodes stand, as each end says */
+  chains(nodes: readonly number[]): Promise<Fact[]>
   /** who is connected with whom, of the first nodes */
   links(max: number): Promise<[number, number][]>
   /** by node, in the order of the plan */

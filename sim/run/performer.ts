@@ -1,4 +1,5 @@
 import { equals, utf8 } from '../../protocol/bytes.ts'
+import { QUEUE_BOUNDS_DEFAULT } from '../../protocol/delivery/bounds.ts'
 import { type Eid, eid, eidToDid } from '../../protocol/identity/eid.ts'
 import { ITEM_KINDS } from '../../protocol/session/items.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
@@ -9,6 +10,7 @@ import type { Session } from '../../src/sessions/session.ts'
 import type { SimNode } from '../engine/boot-node.ts'
 import { derivedBytes } from '../engine/seeds.ts'
 import type { SimAction } from '../scenario/events.ts'
+import { probeCookie } from './cookie-probe.ts'
 import type { Fact } from './facts.ts'
 import type { Outcome } from './recorder.ts'
 
@@ -18,6 +20,8 @@ const SLEEPERS_WAIT_MS = 5_000
 /** sessions of one node that an audit looks at */
 const SESSIONS_SEEN_MAX = 1_000
 const MESSAGE = /^sim-(\d+)$/
+/** What a session says when the other end holds other hashes: every error of a chain names one of these. */
+const ANOTHER_CHAIN = /rolling hash|another chain|two chains|terminal checksum|another transaction/
 
 export interface Performed {
   outcome: Outcome
@@ -39,9 +43,14 @@ export class Performer {
   /** a handler that a crash cut short is called again, which is no second notification */
   readonly #everHanded = new Set<string>()
   readonly #diverged = new Map<number, { to: number; detail: string }[]>()
+  /** sessions that are open, by node; a node's own bound bounds them */
+  readonly #sessions = new Map<number, Set<Session>>()
   readonly #nodes: number
+  readonly #patienceMs: number
+  #probes = 0
 
-  constructor({ seed, nodes, clock }: { seed: number; nodes: number; clock: Clock }) {
+  constructor({ seed, nodes, clock, patienceMs }: { seed: number; nodes: number; clock: Clock; patienceMs?: number | undefined }) {
+    this.#patienceMs = patienceMs ?? SLEEPERS_WAIT_MS
     this.#seed = seed
     this.#nodes = nodes
     this.#clock = clock
@@ -63,12 +72,19 @@ export class Performer {
 
   /** Puts an echo and a mailbox on a node that has started. */
   async prepare({ node, agent, index }: SimNode): Promise<void> {
-    node.sessions.onSession(echo)
+    const sessions = new Set<Session>()
+    this.#sessions.set(index, sessions)
+    node.sessions.onSession((session) => {
+      echo(session)
+      sessions.add(session)
+      void session.closed.then(() => sessions.delete(session))
+    })
     node.sessions.onEvent((event) => {
-      if (event.kind !== 'diverged') return
+      const isOfHashes = event.kind === 'diverged' || (event.kind === 'ended' && ANOTHER_CHAIN.test(event.error ?? ''))
+      if (!isOfHashes) return
       const list = this.#diverged.get(index) ?? []
       this.#diverged.set(index, list)
-      list.push({ to: -1, detail: event.reason })
+      list.push({ to: this.#indexOf(event.session.remote), detail: event.error ?? event.reason })
     })
     await node.onTask(
       agent,
@@ -179,6 +195,22 @@ export class Performer {
     return well({ handshakeMs: session.info().handshakeMs, roundTripMs: this.#clock.monotonicMs() - sentMs })
   }
 
+  /** Half a session of a stranger, by way of another node. */
+  async probe(caller: SimNode, target: SimNode, signal: AbortSignal): Promise<Fact[]> {
+    return await probeCookie(caller, target, this.#eidOf(target.index), { seed: this.#seed, number: this.#probes++, signal })
+  }
+
+  /** Where its sessions stand, as it says. */
+  chains({ index }: Pick<SimNode, 'index'>): Fact[] {
+    return [...(this.#sessions.get(index) ?? [])].slice(0, SESSIONS_SEEN_MAX).flatMap((session) => {
+      const { id, local, remote } = session.info()
+      const { tx, acked, rx } = session.vectors()
+      const fact = (sender: string, { seq, hash }: { seq: string; hash: string }): Fact[] =>
+        seq === '0' ? [] : [{ fact: 'chain', node: index, chain: `${id} ${sender}`, seq, hash }]
+      return [...fact(local, acked), ...fact(local, tx), ...fact(remote, rx)]
+    })
+  }
+
   /**
    * What a node holds now.
    * @param awake - it is woken first, and what waits is handed over
@@ -189,11 +221,16 @@ export class Performer {
     signal: AbortSignal
   ): Promise<{ facts: Fact[]; queued: number }> {
     const facts: Fact[] = []
-    const { messages, bounds } = await node.queueUsage(agent)
-    facts.push({ fact: 'queue', node: index, length: messages, bound: bounds.messagesMax })
+    const { messages, bytes } = await node.queueUsage(agent)
+    // the protocol's own bounds (OD-29), which every node of the simulator has: not what a node says of itself
+    facts.push({ fact: 'queue', node: index, length: messages, bound: QUEUE_BOUNDS_DEFAULT.messagesMax })
+    facts.push({ fact: 'queue', node: index, length: bytes, bound: QUEUE_BOUNDS_DEFAULT.bytesMax })
+    for (const length of ofPeers(await node.queue.list(homeOf(agent)))) {
+      facts.push({ fact: 'queue', node: index, length, bound: QUEUE_BOUNDS_DEFAULT.messagesPerPeerMax })
+    }
     if (awake === 'woken' && messages > 0) {
       await node.setMode(agent, { mode: 'always_on' }, { signal }).catch(() => {})
-      const untilMs = this.#clock.monotonicMs() + SLEEPERS_WAIT_MS
+      const untilMs = this.#clock.monotonicMs() + this.#patienceMs
       while ((await node.queueUsage(agent)).messages > 0 && this.#clock.monotonicMs() < untilMs) await this.#clock.sleep(50, { signal })
     }
     const waiting = await node.queue.list(homeOf(agent))
@@ -202,22 +239,25 @@ export class Performer {
     this.#handed.delete(index)
     for (const { to, detail } of this.#diverged.get(index) ?? []) facts.push({ fact: 'hashes', node: index, to, agree: false, detail })
     this.#diverged.delete(index)
+    facts.push(...this.chains({ index }))
     for (const { cookies, txSeq, txAcked, remote } of node.sessions.list().slice(0, SESSIONS_SEEN_MAX)) {
       const isProven = /[1-9a-f]/.test(cookies.initiator) && /[1-9a-f]/.test(cookies.responder)
       facts.push({ fact: 'session-state', node: index, cookie: isProven ? 'valid' : 'none' })
-      facts.push({
-        fact: 'hashes',
-        node: index,
-        to: this.#indexOf(remote),
-        agree: BigInt(txAcked) <= BigInt(txSeq),
-        detail: `${txAcked} acked of ${txSeq}`
-      })
+      const agree = BigInt(txAcked) <= BigInt(txSeq)
+      facts.push({ fact: 'hashes', node: index, to: this.#indexOf(remote), agree, detail: `${txAcked} acked of ${txSeq}` })
     }
     for (const { did, refused } of node.evidence.list()) {
       if (refused) facts.push({ fact: 'blacklisted', node: index, victim: this.#indexOf(did), victimIs: 'honest' })
     }
     return { facts, queued: waiting.length }
   }
+}
+
+/** How many of them each peer has waiting. */
+function ofPeers(records: readonly { principal: string; slot?: string }[]): number[] {
+  const counts = new Map<string, number>()
+  for (const { principal, slot = principal } of records) counts.set(slot, (counts.get(slot) ?? 0) + 1)
+  return [...counts.values()]
 }
 
 export function parentOf(space: string): string {

@@ -1,7 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import { RookeryError } from '../../src/errors.ts'
-import { nodeKeyOf } from '../../src/identity/node-key.ts'
+import { nodeKeyOf } from '../../src/identity/peer-id.ts'
 import { derivedBytes, derivedRandom } from '../engine/seeds.ts'
 import { DirectNetwork } from '../net/direct-network.ts'
 import { LinkModel } from '../net/link-model.ts'
@@ -50,6 +50,8 @@ async function answer(method: string, args: readonly unknown[], signal: AbortSig
       return await pool.partition(args[0] as never)
     case 'audit':
       return await pool.audit(args[0] as never, signal)
+    case 'chains':
+      return await pool.chains(args[0] as number[])
     case 'links':
       return await pool.links(args[0] as number)
     case 'sent':

@@ -52,6 +52,8 @@ export class Recorder {
   readonly wakesBySecond = new Map<number, number>()
   readonly #steps = new Map<number, SeriesPoint>()
   #stepMs: number
+  /** steps in which somebody looked at the queues */
+  readonly #looked = new Set<SeriesPoint>()
   #counts = new Map<string, { ok: number; failed: number }>()
 
   /** @param expectedMs - how long the run is meant to take; decides the step of the curves */
@@ -80,6 +82,7 @@ export class Recorder {
     this.#steps.clear()
     for (const one of old) {
       const point = this.#at(one.atMs)
+      if (this.#looked.delete(one)) this.#looked.add(point)
       point.ok += one.ok
       point.failed += one.failed
       point.woke += one.woke
@@ -135,6 +138,7 @@ export class Recorder {
 
   queued(atMs: number, all: number, most: number): void {
     const point = this.#at(atMs)
+    this.#looked.add(point)
     point.queued = Math.max(point.queued, all)
     point.queuedMost = Math.max(point.queuedMost, most)
   }
@@ -147,8 +151,16 @@ export class Recorder {
     this.topologies.push({ ...topology, nodes, edges, ofNodes: topology.nodes.length })
   }
 
+  /** In order of time. Between two looks at the queues they hold what they held at the first. */
   series(): SeriesPoint[] {
-    return [...this.#steps.values()].sort((a, b) => a.atMs - b.atMs)
+    let queues = { queued: 0, queuedMost: 0 }
+    return [...this.#steps.values()]
+      .sort((a, b) => a.atMs - b.atMs)
+      .map((point) => {
+        if (!this.#looked.has(point)) return { ...point, ...queues }
+        queues = { queued: point.queued, queuedMost: point.queuedMost }
+        return point
+      })
   }
 
   counts(): Record<string, { ok: number; failed: number }> {

@@ -4,6 +4,7 @@ import { RookeryError, type RookeryErrorInit } from '../../src/errors.ts'
 import type { ProtocolTraffic } from '../../src/net/traffic.ts'
 import type { Definition } from '../scenario/definition.ts'
 import type { Plan } from '../scenario/events.ts'
+import type { Fact } from './facts.ts'
 import type { AuditTotal, NodeAction, NodePool } from './node-pool.ts'
 import type { Performed } from './performer.ts'
 import { type PoolCall, type PoolReply, type PoolWorkerData, threadOf } from './pool-calls.ts'
@@ -137,6 +138,15 @@ export class ThreadPool implements NodePool {
       queued: parts.reduce((sum, { queued }) => sum + queued, 0),
       queuedMost: Math.max(...parts.map(({ queuedMost }) => queuedMost))
     }
+  }
+
+  async chains(nodes: readonly number[]): Promise<Fact[]> {
+    const of = (thread: number) => nodes.filter((index) => threadOf(index, this.#init.threads) === thread)
+    const parts = this.#workers.map(async (_, thread) => {
+      const own = of(thread)
+      return own.length === 0 ? [] : await this.#call<Fact[]>(thread, 'chains', [own])
+    })
+    return (await Promise.all(parts)).flat()
   }
 
   async links(max: number): Promise<[number, number][]> {

@@ -15,6 +15,7 @@ const ORDER = [
   'sleepers-without-jitter',
   'split-brain',
   'crash-storm',
+  'idle',
   'internet',
   'hostile',
   'hostile-short'

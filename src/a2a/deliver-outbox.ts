@@ -16,6 +16,7 @@ import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
+import { noTracer, type Tracer } from '../platform/tracer.ts'
 import type { Session } from '../sessions/session.ts'
 import type { Mailbox, MailRecords } from '../spaces/mail-records.ts'
 import type { JsonObject } from '../tasks/todo.ts'
@@ -65,6 +66,8 @@ export interface DeliverComponents {
   crypto: CryptoProvider
   clock: Clock
   logger: Logger
+  /** default: nothing is traced */
+  tracer?: Tracer
   agent: (home: EidHex) => LocalAgent | undefined
   newest: (eid: Eid) => Eid
   /** as `rookery send` does, without waiting for the task */
@@ -87,6 +90,15 @@ export class OutboxDelivery {
   }
 
   async attempt(entry: OutboxEntry, audience: 'try' | 'away', signal: AbortSignal): Promise<Attempted> {
+    const { tracer = noTracer } = this.#c
+    if (!tracer.isOn) return await this.#attempt(entry, audience, signal)
+    const attributes = { 'rookery.outbox.id': entry.id }
+    return await tracer.run('outbox attempt', { kind: 'producer', parent: entry.traceparent, attributes }, () =>
+      this.#attempt(entry, audience, signal)
+    )
+  }
+
+  async #attempt(entry: OutboxEntry, audience: 'try' | 'away', signal: AbortSignal): Promise<Attempted> {
     const from = this.#c.agent(entry.from)
     if (from === undefined) return { news: { name: 'refused', reason: 'SENDER_GONE' }, audience: 'met' }
     const to = this.#c.newest(eidOf(fromHex(entry.to)))
@@ -147,10 +159,11 @@ export class OutboxDelivery {
   }
 
   async #sealed(entry: OutboxEntry, { from, to, message }: { from: LocalAgent; to: Eid; message: JsonObject }, known?: Mailbox) {
-    const { mailRecords, outgoing, clock } = this.#c
+    const { mailRecords, outgoing, clock, tracer = noTracer } = this.#c
     const { mailboxKey } = known ?? (await mailRecords.mailbox(to))
     const ttlMs = Math.max(1, entry.expiresAtMs - clock.nowMs())
-    return await sealSend(outgoing, { from, to, mailboxKey, params: { message }, extensions: extensionsOf(message), ttlMs })
+    const extensions = extensionsOf(message)
+    return await sealSend(outgoing, { from, to, mailboxKey, params: { message }, extensions, ttlMs, traceparent: tracer.forPeers() })
   }
 
   async #keepers(entry: OutboxEntry, input: { from: LocalAgent; to: Eid; message: JsonObject }, signal: AbortSignal): Promise<Attempted> {

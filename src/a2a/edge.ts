@@ -53,6 +53,9 @@ export interface RemoteAgents {
   card(from: LocalAgent, to: Eid, options: { signal: AbortSignal; asker: 'local-agent' | 'anyone' }): Promise<JsonObject>
 }
 
+/** @param route - undefined where there is none, or the request is refused before one is looked for */
+export type Around = (exchange: Exchange, route: Pick<Route, 'method' | 'path'> | undefined, work: () => Promise<void>) => Promise<void>
+
 export interface A2aEdgeComponents {
   agents: {
     get(eid: EidHex): LocalAgent | undefined
@@ -72,6 +75,8 @@ export interface A2aEdgeComponents {
   clock?: Clock
   /** doors that are not of A2A, on the same address */
   doors?: readonly ((host: EdgeHost) => Route[])[]
+  /** told of every request that a route takes, or none; its work goes on inside what this calls */
+  around?: Around
   /** form and number of reachability refusals over JSON-RPC; default: by the caller, -31003 */
   refusals?: { form: 'auto' | RefusalForm; asleepRpcCode: number }
 }
@@ -225,13 +230,22 @@ class HttpEdge implements A2aEdge {
 
   /** Never rejects: whatever goes wrong before a door answers becomes JSON. */
   async #serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const { around = (_exchange, _route, work) => work() } = this.#components
     let exchange = new Exchange(req, res, { did: undefined, params: {} }, '')
     try {
       checkHost(req, this.#settings.publicUrl)
       const found = this.#routes.find(req)
-      if (found === undefined) return exchange.sendJson(404, NOT_FOUND)
+      if (found === undefined) return await around(exchange, undefined, async () => exchange.sendJson(404, NOT_FOUND))
       exchange = new Exchange(req, res, found.address, found.search)
-      await this.#handled(exchange, found.route.handle)
+      await around(exchange, found.route, () => this.#answered(exchange, found.route.handle))
+    } catch (err) {
+      await around(exchange, undefined, async () => sendError(exchange, this.#host.logged(err)))
+    }
+  }
+
+  async #answered(exchange: Exchange, handle: Route['handle']): Promise<void> {
+    try {
+      await this.#handled(exchange, handle)
     } catch (err) {
       sendError(exchange, this.#host.logged(err))
     }

@@ -13,6 +13,7 @@ import { RookeryError } from '../errors.ts'
 import type { VerifiedPrincipal } from '../grants/principal.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Random } from '../platform/random.ts'
+import { noTracer, type Tracer } from '../platform/tracer.ts'
 import { ENVELOPE_DEPTH_MAX } from '../tasks/json-bounds.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 
@@ -50,6 +51,8 @@ interface SendToSeal {
   extensions?: readonly string[] | undefined
   /** default: as long as an object may live */
   ttlMs?: number
+  /** the span that it is sealed in; it names the message by nothing */
+  traceparent?: string | undefined
 }
 
 function sealingOf({
@@ -59,22 +62,26 @@ function sealingOf({
   mailboxKey,
   params,
   extensions = [],
-  ttlMs
+  ttlMs,
+  traceparent
 }: SendToSeal): Parameters<OutgoingObjects['seal']>[0] {
   const { configuration: _, ...carried } = params
   const activated = contractUriIn(extensions)
+  const textWith = (trace: string | undefined) =>
+    utf8(
+      canonicalJson(
+        { method: 'SendMessage', params: carried, ...sealedParameters(activated === undefined ? [] : [activated], trace) },
+        ENVELOPE_DEPTH_MAX
+      )
+    )
   return {
     from,
     audience: to,
     mailboxKey,
     messageId: messageId ?? messageIdOf(params),
     purpose: PURPOSE_A2A_MESSAGE,
-    plaintext: utf8(
-      canonicalJson(
-        { method: 'SendMessage', params: carried, ...sealedParameters(activated === undefined ? [] : [activated]) },
-        ENVELOPE_DEPTH_MAX
-      )
-    ),
+    plaintext: textWith(traceparent),
+    ...(traceparent === undefined ? {} : { content: textWith(undefined) }),
     ...(ttlMs === undefined ? {} : { ttlMs })
   }
 }
@@ -122,10 +129,12 @@ export function createKeepOpaque({ queue, random }: { queue: Pick<AsleepQueue, '
  */
 export function createKeepAsleep({
   outgoing,
-  queue
+  queue,
+  tracer = noTracer
 }: {
   outgoing: Pick<OutgoingObjects, 'sealInto'>
   queue: Pick<AsleepQueue, 'enqueue'>
+  tracer?: Tracer
 }): KeepAsleep {
   return async ({ principal, to, params, extensions, retryAfterSec }) => {
     if (!keepsMessages(to.reachability)) return { reason: 'asleep', queued: false, retryAfterSec }
@@ -133,7 +142,7 @@ export function createKeepAsleep({
       const { mailboxKey } = to
       const signed =
         principal.owner === undefined ? { from: to, messageId: `${principal.id} ${messageIdOf(params)}` } : { from: principal.owner }
-      const sealing = sealingOf({ ...signed, to: to.eid, mailboxKey, params, extensions })
+      const sealing = sealingOf({ ...signed, to: to.eid, mailboxKey, params, extensions, traceparent: tracer.current() })
       const answer = await outgoing.sealInto(sealing, async ({ object }, alongside, facts) => {
         const sealed = facts === undefined ? {} : { sealed: facts }
         const value = await queue.enqueue({ audience: to.eidHex, principal: principal.id, object, alongside, ...sealed })

@@ -54,6 +54,10 @@ const schemas = {
 } as const satisfies Record<string, z.ZodType>
 
 export type A2aMethod = keyof typeof schemas
+export function isMethod(name: unknown): name is A2aMethod {
+  return typeof name === 'string' && Object.hasOwn(schemas, name)
+}
+
 /** Those whose answer is a stream. */
 export type StreamMethod = 'SendStreamingMessage' | 'SubscribeToTask'
 

@@ -1,5 +1,6 @@
 import { utf8 } from '../../protocol/bytes.ts'
 import { refusalRpcError } from '../../protocol/delivery/refusals.ts'
+import { TRACEPARENT_PARAMETER } from '../../protocol/delivery/traceparent.ts'
 import type { ProtocolError } from '../../protocol/errors.ts'
 import { type EidHex, eidHex } from '../../protocol/identity/eid.ts'
 import { RookeryError } from '../errors.ts'
@@ -7,6 +8,7 @@ import type { VerifiedPrincipal } from '../grants/principal.ts'
 import { homeOf } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
+import { noTracer, type Tracer } from '../platform/tracer.ts'
 import type { Inbound, Session } from '../sessions/session.ts'
 import type { WriteOp } from '../store/store.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
@@ -17,7 +19,7 @@ import type { Activated } from './edge.ts'
 import { checkEnvelope, errorResponse, idOf, isObject, type JsonRpcId, type JsonRpcResponse, parseJson } from './json-rpc.ts'
 import type { LocalA2a } from './local-a2a.ts'
 import { createsTask, OpenTasks } from './open-tasks.ts'
-import { checkMethod, checkParams, checkTenant, type StreamMethod } from './params.ts'
+import { checkMethod, checkParams, checkTenant, isMethod, type StreamMethod } from './params.ts'
 import { AskedStream } from './pss-asked-stream.ts'
 import { sendStream } from './pss-served-stream.ts'
 import {
@@ -69,10 +71,17 @@ export class RemoteRefusal extends Error {
 /** Who the peer of a session is to an agent of ours: asked at every request, so that a grant counts, or ends, from the next one on. */
 export type PeerPrincipal = (agent: EidHex, remote: EidHex) => VerifiedPrincipal
 
+export interface A2aChannelComponents {
+  clock: Clock
+  logger: Logger
+  /** default: nothing is traced */
+  tracer?: Tracer
+}
+
 const channels = new WeakMap<Session, A2aChannel>()
 
 /** The one A2A channel of a session, for both directions. */
-export function a2aChannelOf(session: Session, components: { clock: Clock; logger: Logger }): A2aChannel {
+export function a2aChannelOf(session: Session, components: A2aChannelComponents): A2aChannel {
   let channel = channels.get(session)
   if (channel === undefined) {
     channel = new A2aChannel(session, components)
@@ -82,7 +91,7 @@ export function a2aChannelOf(session: Session, components: { clock: Clock; logge
 }
 
 /** Answers the peer's requests for the session's local agent. Call it for every session before its first item. */
-export function serveA2a(session: Session, components: { local: LocalA2a; clock: Clock; logger: Logger; principal: PeerPrincipal }): void {
+export function serveA2a(session: Session, components: A2aChannelComponents & { local: LocalA2a; principal: PeerPrincipal }): void {
   a2aChannelOf(session, components).serve(components.local, components.principal)
 }
 
@@ -91,6 +100,7 @@ export class A2aChannel {
   readonly #session: Session
   readonly #clock: Clock
   readonly #logger: Logger
+  readonly #tracer: Tracer
   readonly #pending = new Map<JsonRpcId, Pending>()
   readonly #ended = new AbortController()
   /** ids of the peer's requests at work; at most REQUESTS_SERVED_MAX */
@@ -111,10 +121,11 @@ export class A2aChannel {
   /** items that were no JSON-RPC of ours, or answers nobody waits for */
   ignored = 0
 
-  constructor(session: Session, { clock, logger }: { clock: Clock; logger: Logger }) {
+  constructor(session: Session, { clock, logger, tracer = noTracer }: A2aChannelComponents) {
     this.#session = session
     this.#clock = clock
     this.#logger = logger
+    this.#tracer = tracer
     const { contract } = session
     this.#openThere = contract === undefined ? undefined : new OpenTasks(contract, 'sent')
     this.#openHere = contract === undefined ? undefined : new OpenTasks(contract, 'received')
@@ -224,7 +235,8 @@ export class A2aChannel {
     }
     const { method, params, parameters } = request
     const id = this.#id()
-    const payload = () => requestText({ id, method, params, parameters, lastEventId: request.lastEventId?.() })
+    const traceparent = this.#tracer.forPeers()
+    const payload = () => requestText({ id, method, params, parameters, lastEventId: request.lastEventId?.(), traceparent })
     const first = payload()
     if (createsTask(method, params) && this.#openThere !== undefined) {
       const breach = this.#openThere.begin()
@@ -298,8 +310,24 @@ export class A2aChannel {
     await Promise.race([durable, answered])
   }
 
-  /** @returns the answer, or nothing where a stream was it */
+  /** Inside a span of its own, whose parent is what the peer named: whoever opened the session has nothing to do with it. */
   async #respond(
+    body: Json,
+    durably: { onDurable: () => void; alongside: () => readonly WriteOp[] }
+  ): Promise<JsonRpcResponse | undefined> {
+    if (!this.#tracer.isOn) return await this.#responded(body, durably)
+    const parent = this.#tracer.fromPeers(traceparentIn(body))
+    const attributes = { 'rpc.system': 'a2a', 'rookery.door': 'a2a-pss' }
+    return await this.#tracer.run('A2A request', { kind: 'server', parent, parentFrom: 'elsewhere', attributes }, async (span) => {
+      const answer = await this.#responded(body, durably)
+      const method = isObject(body) && isMethod(body.method) ? body.method : 'unknown'
+      span.set({ 'rpc.method': method, 'rookery.refused': answer !== undefined && 'error' in answer })
+      return answer
+    })
+  }
+
+  /** @returns the answer, or nothing where a stream was it */
+  async #responded(
     body: Json,
     durably: { onDurable: () => void; alongside: () => readonly WriteOp[] }
   ): Promise<JsonRpcResponse | undefined> {
@@ -408,6 +436,11 @@ export class A2aChannel {
   #ignore(): void {
     this.ignored++
   }
+}
+
+function traceparentIn(body: Json): Json | undefined {
+  const parameters = isObject(body) ? body[SERVICE_PARAMETERS_MEMBER] : undefined
+  return isObject(parameters) ? parameters[TRACEPARENT_PARAMETER] : undefined
 }
 
 /** Nothing was asked or done. */

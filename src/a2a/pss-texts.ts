@@ -1,5 +1,6 @@
 import { utf8 } from '../../protocol/bytes.ts'
 import { SERVICE_PARAMETERS_MEMBER } from '../../protocol/delivery/sealed-request.ts'
+import { TRACEPARENT_PARAMETER } from '../../protocol/delivery/traceparent.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError } from './a2a-error.ts'
 import { isObject, type JsonRpcId } from './json-rpc.ts'
@@ -26,10 +27,11 @@ export interface PssRequest {
   params: JsonObject
   parameters: ServiceParameters
   lastEventId?: string | undefined
+  traceparent?: string | undefined
 }
 
 /** @throws A2aError `PAYLOAD_TOO_LARGE` */
-export function requestText({ id, method, params, parameters, lastEventId }: PssRequest): Uint8Array {
+export function requestText({ id, method, params, parameters, lastEventId, traceparent }: PssRequest): Uint8Array {
   const { version, extensions } = parameters
   const payload = utf8(
     JSON.stringify({
@@ -40,7 +42,8 @@ export function requestText({ id, method, params, parameters, lastEventId }: Pss
       [SERVICE_PARAMETERS_MEMBER]: {
         'a2a-version': version,
         ...(extensions.length > 0 ? { 'a2a-extensions': extensions.join(',') } : {}),
-        ...(lastEventId === undefined ? {} : { [LAST_EVENT_ID]: lastEventId })
+        ...(lastEventId === undefined ? {} : { [LAST_EVENT_ID]: lastEventId }),
+        ...(traceparent === undefined ? {} : { [TRACEPARENT_PARAMETER]: traceparent })
       }
     })
   )

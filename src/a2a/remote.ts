@@ -10,6 +10,7 @@ import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
+import { noTracer, type Tracer } from '../platform/tracer.ts'
 import type { Session, SessionManager } from '../sessions/session.ts'
 import type { Locators, LocatorView } from '../spaces/spaces.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
@@ -34,6 +35,8 @@ export interface RemoteAgentsComponents {
   crypto: CryptoProvider
   clock: Clock
   logger: Logger
+  /** default: nothing is traced */
+  tracer?: Tracer
 }
 
 export interface RemoteAgentsSettings {
@@ -88,7 +91,9 @@ class SessionAgents implements RemoteAgents {
     request: { method: A2aMethod; params: JsonObject; parameters: ServiceParameters },
     { signal, activated }: { signal: AbortSignal; activated?: Activated | undefined }
   ): Promise<Json> {
-    return await this.#ask({ from, to, request, signal }, (session) => this.#request(session, request, signal, activated))
+    return await this.#traced(request.method, () =>
+      this.#ask({ from, to, request, signal }, (session) => this.#request(session, request, signal, activated))
+    )
   }
 
   async stream(
@@ -112,7 +117,7 @@ class SessionAgents implements RemoteAgents {
       )
     const leaving = new AbortController()
     const over = AbortSignal.any([signal, leaving.signal])
-    return resumingStream(await open(request, lastEventId, over), {
+    return resumingStream(await this.#traced(request.method, () => open(request, lastEventId, over)), {
       clock: this.#components.clock,
       over,
       leave: () => leaving.abort(new DOMException('the reader left', 'AbortError')),
@@ -120,6 +125,14 @@ class SessionAgents implements RemoteAgents {
       subscribe: (id, after) => open({ method: 'SubscribeToTask', params: { id }, parameters }, after, over),
       read: async (id) => await this.call(from, to, { method: 'GetTask', params: { id, historyLength: 0 }, parameters }, { signal: over })
     })
+  }
+
+  /** One span for finding the agent, the session and the answer; of a stream up to its first event. */
+  async #traced<T>(method: A2aMethod, work: () => Promise<T>): Promise<T> {
+    const { tracer = noTracer } = this.#components
+    if (!tracer.isOn) return await work()
+    const attributes = { 'rpc.system': 'a2a', 'rpc.method': method, 'rookery.door': 'a2a-pss' }
+    return await tracer.run('A2A call', { kind: 'client', parent: tracer.current(), attributes }, work)
   }
 
   /** @param ask - what is done with a session; called a second time where the first was lost */
@@ -286,10 +299,11 @@ class SessionAgents implements RemoteAgents {
     retryAfterSec: number | undefined
     signal: AbortSignal
   }): Promise<DeliveryRefused> {
-    const { outgoing, crypto, clock, logger } = this.#components
+    const { outgoing, crypto, clock, logger, tracer = noTracer } = this.#components
     const { from, to, locator, session, params, extensions, retryAfterSec, signal } = input
     try {
-      const sealed = await sealSend(outgoing, { from, to, mailboxKey: locator.mailboxKey, params, extensions })
+      const { mailboxKey } = locator
+      const sealed = await sealSend(outgoing, { from, to, mailboxKey, params, extensions, traceparent: tracer.forPeers() })
       const answer = await depositObject(session, sealed.object, { crypto, clock, signal })
       if (answer.status === 'refused') {
         return new DeliveryRefused(refusalOfMailbox(answer.refusal, { objectBytesMax: DEPOSIT_OBJECT_BYTES_MAX }))

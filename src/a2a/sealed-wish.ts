@@ -3,6 +3,7 @@ import type { Eid } from '../../protocol/identity/eid.ts'
 import type { OutgoingObjects } from '../delivery/outgoing.ts'
 import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
+import { noTracer, type Tracer } from '../platform/tracer.ts'
 import type { Locators } from '../spaces/spaces.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 import { extensionsOf, sealSend } from './keep-asleep.ts'
@@ -18,11 +19,13 @@ export async function sealForWish(
   {
     agents,
     locators,
-    outgoing
+    outgoing,
+    tracer = noTracer
   }: {
     agents: { byEid(eid: Eid): LocalAgent | undefined }
     locators: Pick<Locators, 'resolve'>
     outgoing: Pick<OutgoingObjects, 'seal' | 'drop'>
+    tracer?: Tracer
   },
   { from, to, message, ttlMs }: { from: LocalAgent; to: Eid; message: JsonObject; ttlMs: number },
   signal: AbortSignal
@@ -31,7 +34,8 @@ export async function sealForWish(
   const params: JsonObject = { message }
   checkParams('SendMessage', params)
   const { mailboxKey } = agents.byEid(to) ?? (await locators.resolve(to, { signal }))
-  const { key } = await sealSend(outgoing, { from, to, mailboxKey, params, extensions: extensionsOf(message), ttlMs })
+  const extensions = extensionsOf(message)
+  const { key } = await sealSend(outgoing, { from, to, mailboxKey, params, extensions, ttlMs, traceparent: tracer.forPeers() })
   return { forget: () => outgoing.drop(key) }
 }
 

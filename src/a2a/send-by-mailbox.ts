@@ -8,6 +8,7 @@ import { RookeryError } from '../errors.ts'
 import { ownerPrincipal } from '../grants/principal.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
+import { noTracer, type Tracer } from '../platform/tracer.ts'
 import type { SessionManager } from '../sessions/session.ts'
 import type { Locators, LocatorView } from '../spaces/spaces.ts'
 import type { JsonObject } from '../tasks/todo.ts'
@@ -24,6 +25,8 @@ export interface MailboxSendComponents {
   outgoing: Pick<OutgoingObjects, 'seal' | 'keepReceipt'>
   crypto: CryptoProvider
   clock: Clock
+  /** default: nothing is traced */
+  tracer?: Tracer
 }
 
 /**
@@ -72,13 +75,15 @@ async function depositRemote(
 }
 
 async function depositAt(
-  { sessions, outgoing, crypto, clock }: MailboxSendComponents,
+  { sessions, outgoing, crypto, clock, tracer = noTracer }: MailboxSendComponents,
   locator: LocatorView,
   { from, to, params }: { from: LocalAgent; to: Eid; params: JsonObject },
   options: { signal?: AbortSignal }
 ): Promise<DeliveryRefused['refusal']> {
   const session = await sessions.open(from, to, locator.address, options)
-  const sealed = await sealSend(outgoing, { from, to, mailboxKey: locator.mailboxKey, params, extensions: extensionsOf(params.message) })
+  const { mailboxKey } = locator
+  const extensions = extensionsOf(params.message)
+  const sealed = await sealSend(outgoing, { from, to, mailboxKey, params, extensions, traceparent: tracer.forPeers() })
   const answer = await depositObject(session, sealed.object, { crypto, clock, ...options })
   if (answer.status === 'refused') return refusalOfMailbox(answer.refusal, { objectBytesMax: DEPOSIT_OBJECT_BYTES_MAX })
   await outgoing.keepReceipt(sealed.key, answer.receipt)

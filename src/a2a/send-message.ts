@@ -5,10 +5,12 @@ import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
 import { A2aError, rookeryErrorOf } from './a2a-error.ts'
-import { type AskComponents, askAgent } from './ask-agent.ts'
+import type { Asking } from './ask-agent.ts'
 import { DeliveryRefused } from './delivery-refused.ts'
+import type { Activated } from './edge.ts'
 import { isObject } from './json-rpc.ts'
 import { extensionsOf } from './keep-asleep.ts'
+import type { A2aMethod, StreamMethod } from './params.ts'
 
 /** What became of a message. */
 export interface SendOutcome {
@@ -26,7 +28,9 @@ export interface SendOutcome {
   asleep?: { status: 503 | 507 | 429; queued: boolean; retryAfterSec?: number; kind?: 'messages' | 'bytes' | 'peer'; message?: string }
 }
 
-export interface SendComponents extends AskComponents {
+export interface SendComponents {
+  /** one operation on an agent, wherever it is: {@link askAgent} */
+  ask(asking: Asking<Exclude<A2aMethod, StreamMethod>>, options: { signal: AbortSignal; activated?: Activated | undefined }): Promise<Json>
   clock: Clock
   /** as for HTTP: the longest message, in bytes of its JSON */
   messageBytesMax: number
@@ -50,7 +54,7 @@ export async function sendMessage(
   const call = async (wait: 'settled' | 'now', signal: AbortSignal): Promise<Json> => {
     const params: JsonObject = { message: input.message, ...(wait === 'now' ? { configuration: { returnImmediately: true } } : {}) }
     const { from, to } = input
-    return await askAgent(components, { from, to, method: 'SendMessage', params, extensions }, { signal, activated: options.activated })
+    return await components.ask({ from, to, method: 'SendMessage', params, extensions }, { signal, activated: options.activated })
   }
   try {
     if (options.waitMs === 0) return outcomeOf(await call('now', whole))

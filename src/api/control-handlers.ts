@@ -22,6 +22,7 @@ import { grantHandlers } from './grant-handlers.ts'
 import { groupHandlers } from './group-handlers.ts'
 import type { ControlParams, InboxEntry, QueueEntry } from './methods.ts'
 import { agentView, nodeStatus } from './node-status.ts'
+import { type OperatorParts, operatorHandlers } from './operator-handlers.ts'
 import { outboxHandlers, outboxView } from './outbox-handlers.ts'
 import { pointHandlers } from './point-handlers.ts'
 import { pushHandlers } from './push-handlers.ts'
@@ -40,7 +41,7 @@ const BY_HAND_LEASE_MS = 30_000
 const BY_HAND = 'control:'
 
 /** The control API's methods over a running node. Each checks nothing twice: parameters were parsed by their schema. */
-export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } = {}): ControlHandlers {
+export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } & OperatorParts = {}): ControlHandlers {
   const options = ({ signal, progress }: ControlContext): PublishOptions => ({
     signal: AbortSignal.any([signal, node.signal]),
     onProgress: progress
@@ -51,6 +52,7 @@ export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } =
     ...pointHandlers(node, options),
     ...stateHandlers(node),
     ...groupHandlers(node),
+    ...operatorHandlers(node, daemon),
     ...outboxHandlers(node),
     ...todoHandlers(node),
     ...taskHandlers(node),

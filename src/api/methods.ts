@@ -39,6 +39,7 @@ import type { WorkProgress } from '../work/work-solver.ts'
 import { FRIEND_PARAMS, type FriendResults } from './friend-methods.ts'
 import { GRANT_PARAMS, type GrantResults } from './grant-methods.ts'
 import { GROUP_PARAMS, type GroupResults } from './group-methods.ts'
+import { OPERATOR_PARAMS, type OperatorResults } from './operator-methods.ts'
 import { OUTBOX_PARAMS, type OutboxResults, type OutboxView } from './outbox-methods.ts'
 import { PUSH_PARAMS, type PushResults } from './push-methods.ts'
 import { STATE_PARAMS, type StateResults } from './state-methods.ts'
@@ -309,6 +310,7 @@ export const CONTROL_PARAMS = {
   'queue.export': z.strictObject({ agent: agentRef }),
   ...STATE_PARAMS,
   ...GROUP_PARAMS,
+  ...OPERATOR_PARAMS,
   ...OUTBOX_PARAMS,
   ...TODO_PARAMS,
   ...TASK_PARAMS,
@@ -444,6 +446,7 @@ export interface QueueEntry {
 export interface ControlResults
   extends StateResults,
     GroupResults,
+    OperatorResults,
     OutboxResults,
     TodoResults,
     TaskResults,

@@ -6,6 +6,7 @@ import { registerApprove } from './commands/approve.ts'
 import { registerAttach } from './commands/attach.ts'
 import { registerBackup } from './commands/backup.ts'
 import { registerConfig } from './commands/config.ts'
+import { registerDashboard } from './commands/dashboard.ts'
 import { registerDemo } from './commands/demo.ts'
 import { registerDiscover } from './commands/discover.ts'
 import { registerDoctor } from './commands/doctor.ts'
@@ -32,6 +33,7 @@ import { registerStart } from './commands/start.ts'
 import { registerState } from './commands/state.ts'
 import { registerStatus } from './commands/status.ts'
 import { registerTask } from './commands/task.ts'
+import { registerTop } from './commands/top.ts'
 import { type CliContext, Invocation, type RunCommand } from './context.ts'
 import { Output } from './output.ts'
 
@@ -116,6 +118,8 @@ Example:
     registerStart,
     registerConfig,
     registerStatus,
+    registerDashboard,
+    registerTop,
     registerDoctor,
     registerAgent,
     registerSpace,

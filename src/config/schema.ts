@@ -48,10 +48,25 @@ const loopback = z.string().refine((text) => text === '::1' || text === 'localho
   error: 'must be a loopback address (127.0.0.1, ::1 or localhost); to serve others put a TLS proxy in front and set http.publicUrl'
 })
 
+/** Settings are shown, logged and, as `http.publicUrl`, published: none of them is a place for a secret. */
+function holdsCredentials(text: string): boolean {
+  return URL.canParse(text) && (new URL(text).username !== '' || new URL(text).password !== '')
+}
+
 const publicUrl = z
   .url({ protocol: /^https?$/, error: 'must be an http or https URL' })
   .max(512)
+  .refine((text) => !holdsCredentials(text), { error: 'must hold no user name and no password', abort: true })
   .refine((text) => !/[?#]/.test(text), { error: 'must hold no query and no fragment' })
+
+/** Spans name tasks and agents: in clear they go to this machine alone. */
+const collector = z
+  .url({ protocol: /^https?$/, error: 'must be an http or https URL' })
+  .max(512)
+  .refine((text) => !holdsCredentials(text), { error: 'must hold no user name and no password', abort: true })
+  .refine((text) => text.startsWith('https:') || /^(127(\.\d{1,3}){3}|localhost|\[::1\])$/.test(new URL(text).hostname), {
+    error: 'must be https, or http to a loopback address such as "http://127.0.0.1:4318/v1/traces"'
+  })
 
 const logLevel = z.enum(['debug', 'info', 'warn', 'error', 'silent'])
 
@@ -198,7 +213,11 @@ export const configSchema = z.strictObject({
       enabled: z.boolean().default(true),
       host: loopback.default('127.0.0.1'),
       /** absent: 4712 or the next free one; set by hand it must be free; 0: any */
-      port: z.int().min(0).max(65_535).optional()
+      port: z.int().min(0).max(65_535).optional(),
+      /** the page at /dashboard, for who `rookery dashboard` signs in */
+      dashboard: z.boolean().default(true),
+      /** any process of this machine may read the metrics, so they tell agents by name only where it is said here */
+      agentLabels: z.boolean().default(false)
     })
     .prefault({}),
   queue: z
@@ -322,6 +341,18 @@ export const configSchema = z.strictObject({
       contracts: z.partialRecord(z.string().min(1).max(32), executionContract).default({}),
       /** what every request of ours with requirements must demand at least */
       policy: executionPolicy.prefault({})
+    })
+    .prefault({}),
+  /** OpenTelemetry (docs/tracing.md) */
+  tracing: z
+    .strictObject({
+      enabled: z.boolean().default(false),
+      /** the collector's OTLP/HTTP address for traces */
+      endpoint: collector.default('http://127.0.0.1:4318/v1/traces'),
+      /** share of the traces that is recorded */
+      ratio: z.number().min(0).max(1).default(1),
+      /** `share`: other nodes are told the trace of a request, and theirs are followed; `keep`: nothing of traces leaves this node or comes in from others */
+      peers: z.enum(['share', 'keep']).default('share')
     })
     .prefault({}),
   store: z

@@ -1,13 +1,14 @@
 import { fromUtf8, toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { decodeObject, type GovernedObject, openObject, PURPOSE_A2A_MESSAGE, verifyObject } from '../../protocol/delivery/object.ts'
-import { sealedExtensions } from '../../protocol/delivery/sealed-request.ts'
+import { sealedExtensions, sealedTraceparent } from '../../protocol/delivery/sealed-request.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import { type Eid, type EidHex, eidHex } from '../../protocol/identity/eid.ts'
 import { type ErrorKind, RookeryError } from '../errors.ts'
 import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
+import { noTracer, type Tracer } from '../platform/tracer.ts'
 import type { Store, WriteOp } from '../store/store.ts'
 import type { JsonObject, TodoCreate, Todos } from '../tasks/todo.ts'
 import type { Approval } from './approval-policy.ts'
@@ -35,6 +36,8 @@ export interface DrainComponents {
   crypto: CryptoProvider
   clock: Clock
   logger: Logger
+  /** default: nothing is traced */
+  tracer?: Tracer
 }
 
 export interface DrainInit {
@@ -63,6 +66,8 @@ export interface DrainInit {
   batchMax?: number
   /** the EID that an issuer was first known by here; default: the one it has */
   rootOf?: (eidHex: EidHex) => EidHex
+  /** whether one of our own agents signed an object; default: none did */
+  isOwn?: (issuer: Eid) => boolean
   /** whether an object may name this audience; default: the agent's EID alone */
   isAudience?: (agent: LocalAgent, audience: Eid) => boolean
 }
@@ -78,7 +83,15 @@ type Verdict = Omit<DrainEvent, 'key' | 'objectId'>
 type Examined =
   | { to: 'wait'; record: QueueRecord; verdict: Verdict }
   | { to: 'discard'; record: QueueRecord; verdict: Verdict }
-  | { to: 'accept'; record: QueueRecord; object: GovernedObject; message: JsonObject; extensions: readonly string[]; nowMs: number }
+  | {
+      to: 'accept'
+      record: QueueRecord
+      object: GovernedObject
+      message: JsonObject
+      extensions: readonly string[]
+      traceparent: string | undefined
+      nowMs: number
+    }
 
 /**
  * Hands over what waited for an agent, in order of arrival, each record validated again at the clock of now: time, audience, signature,
@@ -100,6 +113,7 @@ export class Drain {
       approvalFor: init.approvalFor ?? (() => 'needed'),
       rootOf: init.rootOf ?? ((hex) => hex),
       isAudience: init.isAudience ?? (() => false),
+      isOwn: init.isOwn ?? (() => false),
       underContract: init.underContract ?? (() => ({})),
       maySend: init.maySend ?? (() => true),
       queueOf: init.queueOf ?? (() => undefined),
@@ -212,7 +226,9 @@ export class Drain {
         (kidHex) => agent.mailboxSecret(kidHex),
         (purpose) => this.#init.allowsPurpose(agent, purpose)
       )
-      return { record, to: 'accept', object, message: messageOf(plaintext), extensions: sealedExtensions(plaintext), nowMs }
+      const { tracer = noTracer } = this.#components
+      const traceparent = tracer.isOn ? this.#traceparentOf(object, sealedTraceparent(plaintext)) : undefined
+      return { record, to: 'accept', object, message: messageOf(plaintext), extensions: sealedExtensions(plaintext), traceparent, nowMs }
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error
       // Only our own clock, stepped back within the allowed skew, can make a stored object one of the future: time mends it.
@@ -224,6 +240,24 @@ export class Drain {
   async #settle(agent: LocalAgent, examined: Examined, issued: () => void): Promise<Verdict> {
     if (examined.to === 'wait') return examined.verdict
     if (examined.to === 'discard') return this.#discard(examined.record, examined.verdict, issued)
+    const { tracer = noTracer } = this.#components
+    if (!tracer.isOn) return await this.#accept(agent, examined, issued)
+    const { traceparent: parent, record } = examined
+    const init = { kind: 'consumer', parent, parentFrom: 'elsewhere', startMs: record.enqueuedAtMs } as const
+    return await tracer.run('asleep queue', init, async (span) => {
+      const verdict = await this.#accept(agent, examined, issued)
+      span.set({ 'rookery.queue.outcome': verdict.outcome })
+      return verdict
+    })
+  }
+
+  /** What one of our own agents sealed is a span of this node; what came from elsewhere is followed where the settings say so. */
+  #traceparentOf({ issuer }: GovernedObject, text: string | undefined): string | undefined {
+    const { tracer = noTracer } = this.#components
+    return this.#init.isOwn(issuer) ? text : tracer.fromPeers(text)
+  }
+
+  async #accept(agent: LocalAgent, examined: Examined & { to: 'accept' }, issued: () => void): Promise<Verdict> {
     const { record, object, message, extensions, nowMs } = examined
     const { queue, replay, clockGuard, todos, store, logger } = this.#components
     const issuer = eidHex(object.issuer)

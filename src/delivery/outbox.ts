@@ -14,6 +14,7 @@ import {
   type OutboxState,
   REFUSAL_REASON_BYTES_MAX
 } from '../../protocol/delivery/outbox-state.ts'
+import { TRACEPARENT_CHARS_MAX } from '../../protocol/delivery/traceparent.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import type { EidHex } from '../../protocol/identity/eid.ts'
 import { RookeryError } from '../errors.ts'
@@ -65,6 +66,8 @@ export interface OutboxEntry {
   readonly keepers: readonly EidHex[]
   /** the task that it became */
   readonly task?: string
+  /** the span that it was accepted in */
+  readonly traceparent?: string
 }
 
 /** Signed words about a message: what a sender can show. */
@@ -150,8 +153,9 @@ export class Outbox {
     to: EidHex
     message: JsonObject
     ttlMs?: number | undefined
+    traceparent?: string | undefined
   }): Promise<{ entry: OutboxEntry; again: boolean }> {
-    const { from, to } = input
+    const { from, to, traceparent } = input
     const messageId = String(input.message.messageId)
     const id = toHex(this.#crypto.sha256(utf8(`${from}/${to}/${messageId}`)).subarray(0, 8))
     const message = utf8(canonicalJson(input.message, ENVELOPE_DEPTH_MAX))
@@ -174,7 +178,8 @@ export class Outbox {
         expiresAtMs: nowMs + Math.min(input.ttlMs ?? this.#bounds.ttlMaxMs, this.#bounds.ttlMaxMs, OBJECT_LIFE_MAX_MS),
         state: { name: 'queued-here' },
         changedAtMs: nowMs,
-        evidence: { receipts: [], confirmation: undefined }
+        evidence: { receipts: [], confirmation: undefined },
+        ...(traceparent === undefined ? {} : { traceparent })
       }
       const entry = entryOf(row)
       await this.#locks.run('room', async () => {
@@ -337,7 +342,7 @@ function entryOf({ message, evidence, ...rest }: Row): OutboxEntry {
   return { ...rest, bytes: message.length, keepers: evidence.receipts.map(({ keeper }) => keeper) }
 }
 
-function rowValue({ id, messageId, message, acceptedAtMs, expiresAtMs, state, changedAtMs, evidence, task }: Row): Uint8Array {
+function rowValue({ id, messageId, message, acceptedAtMs, expiresAtMs, state, changedAtMs, evidence, task, traceparent }: Row): Uint8Array {
   return encodeCbor({
     v: 1,
     id,
@@ -350,6 +355,7 @@ function rowValue({ id, messageId, message, acceptedAtMs, expiresAtMs, state, ch
     reason: state.name === 'refused' ? state.reason : undefined,
     changed: changedAtMs,
     task,
+    trace: traceparent,
     receipts: evidence.receipts.map(({ keeper, receipt }) => [keeper, receipt]),
     conf: evidence.confirmation
   })
@@ -362,6 +368,7 @@ function readRow(key: string, row: Uint8Array): Row {
   const by = fields.optional('by', (member) => fields.uint(member, { max: KEPT_BY_MAX })) ?? 0
   const reason = fields.optional('reason', (member) => fields.text(member, { bytesMax: REFUSAL_REASON_BYTES_MAX })) ?? ''
   const task = fields.optional('task', (member) => fields.text(member, { bytesMax: 128 }))
+  const traceparent = fields.optional('trace', (member) => fields.text(member, { bytesMax: TRACEPARENT_CHARS_MAX }))
   return {
     id: fields.text('id', { bytesMax: 16 }),
     key,
@@ -374,6 +381,7 @@ function readRow(key: string, row: Uint8Array): Row {
     state: name === 'kept' ? { name, by } : name === 'refused' ? { name, reason } : { name },
     changedAtMs: fields.uint('changed'),
     ...(task === undefined ? {} : { task }),
+    ...(traceparent === undefined ? {} : { traceparent }),
     evidence: {
       receipts: fields.list('receipts', { max: KEPT_BY_MAX }, readReceipt),
       confirmation: fields.optional('conf', (member) => fields.bytes(member, { max: CONFIRMATION_BYTES_MAX }))

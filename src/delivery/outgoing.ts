@@ -94,6 +94,7 @@ export class OutgoingObjects {
   /**
    * Seals and keeps, synced; or gives back what was kept.
    * @param input.ttlMs - default and at most 6 days
+   * @param input.content - what the messageId stands for, where it is not all of the plaintext: the same messageId with the same content is the same message
    * @throws RookeryError `MESSAGE_ID_REUSED`, `MESSAGE_TOO_LARGE`, `OUTGOING_FULL`, `STORE_WRITE_FAILED`
    * @throws ProtocolError `KEY_INVALID`, `LENGTH` for a mailbox key that is none
    */
@@ -104,6 +105,7 @@ export class OutgoingObjects {
     messageId: string
     purpose: string
     plaintext: Uint8Array
+    content?: Uint8Array
     ttlMs?: number
   }): Promise<OutgoingObject> {
     return await this.sealInto(input, async (sealed, ops) => {
@@ -132,11 +134,11 @@ export class OutgoingObjects {
   async #seal<T>(
     key: string,
     id: ReturnType<typeof objectIdOf>,
-    { from, audience, mailboxKey, messageId, purpose, plaintext, ttlMs }: Parameters<OutgoingObjects['seal']>[0],
+    { from, audience, mailboxKey, messageId, purpose, plaintext, content = plaintext, ttlMs }: Parameters<OutgoingObjects['seal']>[0],
     use: UseSealed<T>
   ): Promise<T> {
     const nowMs = this.#clock.nowMs()
-    const digest = this.#crypto.sha256(plaintext)
+    const digest = this.#crypto.sha256(content)
     const kept = this.#sizes.has(key) ? await this.#read(key) : undefined
     if (kept !== undefined && kept.expiresAtMs > nowMs) {
       if (!equals(kept.digest, digest)) {

@@ -33,6 +33,8 @@ export interface ClaimRequest {
 export interface Claimed {
   claim: string
   todo: Todo
+  /** the span of this attempt, for a program that traces too */
+  traceparent?: string | undefined
 }
 
 export interface AgentWorkComponents {
@@ -41,6 +43,8 @@ export interface AgentWorkComponents {
   clock: Clock
   random: Random
   reachability: (agent: LocalAgent) => Reachability
+  /** default: nothing is traced */
+  traceOf?: (todo: Todo) => string | undefined
 }
 
 /** What every door for agents does (TD-13): takes an agent's Todos out under leases and brings their ends back. The doors only translate. */
@@ -82,7 +86,7 @@ export class AgentWork {
     const take = async (): Promise<Claimed | undefined> => {
       if (this.#c.reachability(agent).state !== 'accepts') return undefined
       const todo = await this.#c.todos.claim(homeOf(agent), `${door}:${claim}`, options)
-      return todo === undefined ? undefined : { claim, todo }
+      return todo === undefined ? undefined : { claim, todo, traceparent: this.#c.traceOf?.(todo) }
     }
     const first = await take()
     if (first !== undefined || waitMs === 0) return first

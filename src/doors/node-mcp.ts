@@ -16,8 +16,8 @@ import { workView } from './work-views.ts'
 
 /** What MCP sessions do through the node: the same calls that A2A, the control API and the library make. */
 export function nodeMcpActions(parts: NodeParts, local: LocalA2a, node: Pick<RookeryNode, 'send' | 'spaces'>): McpActions {
-  const { access, agents, todos, outgoing, queue, random } = parts
-  const keep = createKeepAsleep({ outgoing, queue })
+  const { access, agents, todos, outgoing, queue, random, tracer } = parts
+  const keep = createKeepAsleep({ outgoing, queue, tracer })
   return {
     async createFor(principal, request) {
       const to = localAgent(parts, request.agent)

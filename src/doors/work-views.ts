@@ -30,8 +30,8 @@ export function workView(todo: Todo): JsonObject {
   } as JsonObject
 }
 
-export function claimedView({ claim, todo }: Claimed): JsonObject {
-  return { claim, todo: workView(todo) }
+export function claimedView({ claim, todo, traceparent }: Claimed): JsonObject {
+  return { claim, todo: workView(todo), ...(traceparent === undefined ? {} : { traceparent }) }
 }
 
 /** What an act left: enough to know that it counted. */

@@ -2,7 +2,8 @@ import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { RookeryError } from '../errors.ts'
 import { makePrivateDir } from '../platform/files.ts'
 import type { Random } from '../platform/random.ts'
-import { createNodeKey, hasNodeKey, loadNodeKey, type NodeKey } from './node-key.ts'
+import { createNodeKey, hasNodeKey, loadNodeKey } from './node-key.ts'
+import type { NodeKey } from './peer-id.ts'
 
 /**
  * Makes a data directory with a node key. The only place where an identity comes into being (F100).

@@ -1,12 +1,12 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { base58btc } from 'multiformats/bases/base58'
 import { z } from 'zod'
-import { concat, fromHex, toHex } from '../../protocol/bytes.ts'
+import { fromHex, toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { RookeryError } from '../errors.ts'
 import type { Random } from '../platform/random.ts'
 import { checkKeyPair, readKeyFile, secretSchema, writeKeyFile } from './key-file.ts'
+import { type NodeKey, peerIdText } from './peer-id.ts'
 import { secretText } from './secret-text.ts'
 
 export const NODE_KEY_FILE = 'node.key'
@@ -20,14 +20,6 @@ const nodeKeySchema = z.object({
     .regex(/^[0-9a-f]{64}$/)
     .transform((text) => fromHex(text))
 })
-
-/** The node's transport identity: the libp2p host key, never derived from an EID nor the other way round (protocol/README.md §1). */
-export interface NodeKey {
-  /** 32-byte Ed25519 seed */
-  readonly seed: Uint8Array
-  /** PeerId, text form */
-  readonly peer: string
-}
 
 /**
  * The key of a data directory. A missing file is never replaced here: only {@link createNodeKey}, called by `init`, makes an identity (F100).
@@ -49,18 +41,8 @@ export function createNodeKey(dataDir: string, components: { crypto: CryptoProvi
   return { seed, peer: peerIdText(publicKey) }
 }
 
-/** A key without a file, for nodes in memory. */
-export function nodeKeyOf(seed: Uint8Array, crypto: CryptoProvider): NodeKey {
-  return { seed, peer: peerIdText(crypto.ed25519.publicKey(seed)) }
-}
-
 export function hasNodeKey(dataDir: string): boolean {
   return existsSync(join(dataDir, NODE_KEY_FILE))
-}
-
-/** libp2p's text form of an Ed25519 host key: base58btc of the identity multihash over the protobuf of the public key. */
-export function peerIdText(publicKey: Uint8Array): string {
-  return base58btc.baseEncode(concat([Uint8Array.of(0x00, 0x24, 0x08, 0x01, 0x12, 0x20), publicKey]))
 }
 
 function missing(dataDir: string): RookeryError {

@@ -32,6 +32,8 @@ import { closestInTable } from './nearest-in-table.ts'
 import { PeerMemory } from './peer-memory.ts'
 import { type Traffic, trafficMetrics } from './traffic.ts'
 
+/** Who a peer is, is asked once a connection: given up on, a peer that is slow for a moment would stay without a place in the table for good. */
+const IDENTIFY_TIMEOUT_MS = 30_000
 export const KAD_PROTOCOL = '/rookery/kad/1.0.0'
 
 /**
@@ -52,7 +54,8 @@ export type TransportFactory = (components: never) => Transport
 
 /** What a host stands on: a Node process and a page differ in this alone. */
 export interface HostPlatform {
-  transports(profile: 'quic' | 'memory'): Promise<TransportFactory[]>
+  /** @param listen - addresses that will be listened on */
+  transports(profile: 'quic' | 'memory', listen: readonly string[]): Promise<TransportFactory[]>
   /** where a host of profile `quic` listens if nothing is said */
   readonly listenDefault: readonly string[]
   /** what finds peers of this LAN */
@@ -171,7 +174,7 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
   const circuits = nat?.client()
   const reachability = nat === undefined ? undefined : init.reachability
   const circuitServer = reachability?.relayServer.enabled === true ? nat?.server(reachability.relayServer) : undefined
-  const factories = profile === 'memory' && memoryTransport !== undefined ? [memoryTransport] : await platform.transports(profile)
+  const factories = profile === 'memory' && memoryTransport !== undefined ? [memoryTransport] : await platform.transports(profile, listen)
   let announced = (addrs: Multiaddr[]): Multiaddr[] => addrs.filter((addr) => transportOf(addr.toString()) !== 'relay')
   const libp2p = await createLibp2p({
     start: false,
@@ -210,7 +213,7 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
     peerDiscovery: discovery as never,
     services: {
       ...((reachability === undefined ? {} : nat?.services(reachability, isPublic, circuitServer)) as Record<string, never>),
-      identify: identify(),
+      identify: identify({ timeout: IDENTIFY_TIMEOUT_MS }),
       ping: ping(),
       dht: (c: KadDHTComponents) => {
         const kad = kadDHT({

@@ -22,7 +22,7 @@ export const LISTEN_DEFAULT: readonly string[] = [
 
 const node: HostPlatform = {
   listenDefault: LISTEN_DEFAULT,
-  transports: async (profile) => (profile === 'memory' ? [memory() as unknown as TransportFactory] : await transports()),
+  transports: async (profile, listen) => (profile === 'memory' ? [memory() as unknown as TransportFactory] : await transports(listen)),
   lanDiscovery: () => mdns({ serviceTag: MDNS_SERVICE }) as never,
   nat: {
     client: () => new CircuitClient(),
@@ -34,13 +34,13 @@ const node: HostPlatform = {
 
 /**
  * Starts a libp2p host with our DHT in a Node process.
- * @throws as {@link createHostOn}, and RookeryError `QUIC_UNAVAILABLE`
+ * @throws as {@link createHostOn}, and RookeryError `QUIC_UNAVAILABLE`, `WEBRTC_UNAVAILABLE`
  */
 export function createHost(components: HostComponents, init: HostInit): Promise<Host> {
   return createHostOn(node, components, init)
 }
 
-async function transports(): Promise<TransportFactory[]> {
+async function transports(listen: readonly string[]): Promise<TransportFactory[]> {
   const { quic } = await import('@chainsafe/libp2p-quic').catch((cause: unknown) => {
     throw new RookeryError('QUIC_UNAVAILABLE', 'the QUIC library has no build for this platform', {
       kind: 'config',
@@ -52,5 +52,19 @@ async function transports(): Promise<TransportFactory[]> {
   const makeQuic = quic({ maxStreamData: QUIC_STREAM_WINDOW_BYTES, maxConnectionData: QUIC_CONNECTION_WINDOW_BYTES })
   const list: unknown[] = [(c: never) => withOwnMuxer(makeQuic(c)), tcp(), webSockets()]
   if ('WebTransport' in globalThis) list.push(webTransport())
+  if (listen.some((addr) => addr.includes('/webrtc-direct'))) list.push(await webRtcDirect())
   return list as TransportFactory[]
+}
+
+/** An optional package: its native part is not to be had everywhere. Loaded only where its addresses are listened on. */
+async function webRtcDirect(): Promise<unknown> {
+  const { webRTCDirect } = await import('@libp2p/webrtc').catch((cause: unknown) => {
+    throw new RookeryError('WEBRTC_UNAVAILABLE', 'listening on /webrtc-direct needs the package @libp2p/webrtc with its native part', {
+      kind: 'config',
+      field: 'listen',
+      remedy: 'install it beside rookery (npm install @libp2p/webrtc), or take the /webrtc-direct addresses out of `listen`',
+      cause
+    })
+  })
+  return webRTCDirect()
 }

@@ -1,15 +1,19 @@
 import { DEFAULT_OPS_PORT } from '../config/schema.ts'
-import type { Traffic } from '../net/traffic.ts'
+import { type DashboardParts, dashboardRoutes } from '../dashboard/dashboard-routes.ts'
 import { openOnAnyPort, openOnGivenPort } from '../node-ports.ts'
 import type { RookeryNode } from '../rookery-node.ts'
 import { healthOf } from './health.ts'
-import { nodeMetrics } from './metrics.ts'
+import { type NodeMetricsInit, nodeMetrics } from './metrics.ts'
 import { type OpsRoute, type OpsServer, openOpsServer, sendJson, sendText } from './ops-server.ts'
+import { watchedRoute } from './watches.ts'
 
 /** Opens the operator's server of a node on the port that was set, else on the first free one from 4712 on. @throws RookeryError `PORT_IN_USE` */
-export async function openOps(node: RookeryNode, { traffic }: { traffic?: Traffic } = {}): Promise<OpsServer> {
+export async function openOps(
+  node: RookeryNode,
+  { traffic, observed, logger, dashboard }: Omit<NodeMetricsInit, 'process'> & { dashboard?: DashboardParts } = {}
+): Promise<OpsServer> {
   const { ops } = node.config
-  const metrics = nodeMetrics(node, { process: 'included', ...(traffic === undefined ? {} : { traffic }) })
+  const metrics = nodeMetrics(node, { process: 'included', traffic, observed, logger })
   const routes: OpsRoute[] = [
     {
       method: 'GET',
@@ -31,9 +35,12 @@ export async function openOps(node: RookeryNode, { traffic }: { traffic?: Traffi
       method: 'GET',
       path: '/metrics',
       handle: async (_req, res) => sendText(res, 200, await metrics.text(), metrics.contentType)
-    }
+    },
+    ...(dashboard === undefined || !ops.dashboard ? [] : dashboardRoutes(node, dashboard))
   ]
-  const open = (port: number) => openOpsServer({ logger: node.logger.child('ops') }, { host: ops.host, port, routes })
+  const { clock } = node
+  const watched = observed === undefined ? routes : routes.map((route) => watchedRoute(route, { clock, observed }))
+  const open = (port: number) => openOpsServer({ logger: node.logger.child('ops') }, { host: ops.host, port, routes: watched })
   const server =
     ops.port === undefined
       ? await openOnAnyPort(

@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { RookeryError } from '../errors.ts'
 import type { Logger } from '../platform/logger.ts'
 
@@ -42,9 +42,11 @@ export async function openOpsServer(
     }
   )
   server.maxConnections = CONNECTIONS_MAX
-  server.on('clientError', (_error, socket) => {
-    if (socket.writable) socket.end('HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n')
-    else socket.destroy()
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+    // A browser opens connections before it needs them: an answer that it did not ask for would be taken for the one to its next request.
+    if (!socket.writable || socket.bytesRead === 0) return void socket.destroy()
+    const status = error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? '408 Request Timeout' : '400 Bad Request'
+    socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\n\r\n`)
   })
   await listening(server, host, port)
   const taken = (server.address() as AddressInfo).port

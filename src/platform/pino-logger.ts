@@ -31,6 +31,8 @@ export interface LogLevels {
 export interface LeveledLogger extends Logger {
   /** takes effect for this logger and all its children at once */
   setLevels(levels: LogLevels): void
+  /** lines written since the start, by level */
+  lines(): Readonly<Record<'debug' | 'info' | 'warn' | 'error', number>>
 }
 
 const RANK = { debug: 0, info: 1, warn: 2, error: 3, silent: 4 } as const
@@ -43,6 +45,7 @@ export function createLogger(options: LogLevels & { sink?: LogSink }): LeveledLo
     options.sink ?? process.stderr
   )
   let current: LogLevels = options
+  const lines = { debug: 0, info: 0, warn: 0, error: 0 }
   const rankOf = (component: string) => {
     const names = Object.keys(current.levels ?? {}).filter((name) => component === name || component.startsWith(`${name}:`))
     const nearest = names.sort((a, b) => b.length - a.length)[0]
@@ -51,12 +54,14 @@ export function createLogger(options: LogLevels & { sink?: LogSink }): LeveledLo
   const wrap = (inner: typeof root, component: string): Logger => {
     let of: LogLevels | undefined
     let rank: number = RANK.silent
-    const writes = (level: keyof typeof RANK) => {
+    const writes = (level: keyof typeof lines) => {
       if (of !== current) {
         of = current
         rank = rankOf(component)
       }
-      return RANK[level] >= rank
+      if (RANK[level] < rank) return false
+      lines[level]++
+      return true
     }
     return {
       debug: (fields, message) => writes('debug') && inner.debug(fields, message),
@@ -71,6 +76,7 @@ export function createLogger(options: LogLevels & { sink?: LogSink }): LeveledLo
   }
   return {
     ...wrap(root, ''),
+    lines: () => ({ ...lines }),
     setLevels: (levels) => {
       current = levels
     }

@@ -7,6 +7,7 @@ import type { Grants } from '../grants/grants.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
+import type { Tracer } from '../platform/tracer.ts'
 import type { Store } from '../store/store.ts'
 import type { Json, JsonObject, Todo, Todos } from '../tasks/todo.ts'
 import { systemResolve } from './post.ts'
@@ -31,6 +32,8 @@ export interface NodePushComponents {
   /** whom it may call, asked for at every use */
   rules: () => TargetRules
   userAgent: string
+  /** default: nothing is traced */
+  tracer?: Tracer
   /** default: the system's */
   resolve?: Resolve
 }

@@ -2,6 +2,7 @@ import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import { type Random, randomFraction } from '../platform/random.ts'
+import { noTracer, type Tracer } from '../platform/tracer.ts'
 import { stateClass } from '../tasks/states.ts'
 import type { JsonObject, Todo, Todos } from '../tasks/todo.ts'
 import type { TodoEvent } from '../tasks/trail.ts'
@@ -48,6 +49,8 @@ export interface PushSenderComponents {
   resolve: Resolve
   rules: () => TargetRules
   userAgent: string
+  /** default: nothing is traced */
+  tracer?: Tracer
 }
 
 /** Since the start. */
@@ -182,7 +185,7 @@ export class PushSender {
         await rows.update(row, { failing: 'as before', place })
         continue
       }
-      const outcome = await this.#call(row, todo, event)
+      const outcome = await this.#traced(row, todo, event)
       if (typeof outcome === 'number') return outcome
       if (outcome === 'stopped') return 'none'
       const now = rows.get(taskId, id)
@@ -218,6 +221,17 @@ export class PushSender {
     return { todo, owed: isBehind ? { event: undefined, place: { n: Math.max(seq, place.n), piece: 0 } } : undefined }
   }
 
+  /** Every try is a span below the one that made the task. */
+  async #traced(row: PushRow, todo: Todo, event: PushEvent): Promise<'told' | 'stopped' | number | RookeryError> {
+    const { tracer = noTracer } = this.#c
+    if (!tracer.isOn || todo.traceparent === undefined) return await tracer.within(undefined, () => this.#call(row, todo, event))
+    const attributes = { 'rookery.task.id': todo.id, 'rookery.push.attempt': row.attempts + 1 }
+    const span = tracer.start('push', { kind: 'client', parent: todo.traceparent, attributes })
+    const outcome = await tracer.within(span.traceparent, () => this.#call(row, todo, event))
+    span.end(outcome instanceof RookeryError ? { error: outcome.code } : {})
+    return outcome
+  }
+
   /** @returns a time to wait in ms where the receiver is left alone now: that is no try */
   async #call(row: PushRow, todo: Todo, event: PushEvent): Promise<'told' | 'stopped' | number | RookeryError> {
     const { clock, resolve, rules, userAgent, view } = this.#c
@@ -235,7 +249,13 @@ export class PushSender {
     try {
       const text = JSON.stringify(event.response)
       const body = Buffer.byteLength(text) <= PUSH_BODY_BYTES_MAX ? text : JSON.stringify(view.snapshot(todo, 'lean'))
-      const headers = { ...headersOf(row), 'User-Agent': userAgent, 'A2A-Event-Id': `${row.taskId}:${event.id}` }
+      const traceparent = (this.#c.tracer ?? noTracer).forPeers()
+      const headers = {
+        ...headersOf(row),
+        'User-Agent': userAgent,
+        'A2A-Event-Id': `${row.taskId}:${event.id}`,
+        ...(traceparent === undefined ? {} : { traceparent })
+      }
       const { status } = await post(url, { body, headers }, { clock, resolve, rules: rules(), signal: this.#stopping.signal })
       if (status >= 200 && status < 300) {
         how = 'answered'

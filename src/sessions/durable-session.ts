@@ -24,11 +24,11 @@ import { makeEse } from './make-ese.ts'
 import { Outbox } from './outbox.ts'
 import type { ReadyAdditions } from './ready-additions.ts'
 import type { Inbound, Session, SessionEvent, SessionInfo } from './session.ts'
-import type { SessionDetails } from './session-details.ts'
+import type { SessionDetails, SessionVectors } from './session-details.ts'
 import { contractLimit, neverSent, outcomeUnknown } from './session-errors.ts'
 import { answerContradiction, distrust, judgeRevocation } from './session-misconduct.ts'
 import type { SessionRecord } from './session-record.ts'
-import { detailsOf, infoOf } from './session-report.ts'
+import { detailsOf, infoOf, vectorsOf } from './session-report.ts'
 import { SessionRotations } from './session-rotations.ts'
 import { applySnapshot, type SnapshotContext, sendSnapshot } from './session-snapshots.ts'
 import { SessionState } from './session-state.ts'
@@ -162,6 +162,10 @@ export class DurableSession implements Session, EpochOwner {
 
   info(): SessionInfo {
     return infoOf(this.#s)
+  }
+
+  vectors(): SessionVectors {
+    return vectorsOf(this.#s)
   }
 
   details(): Promise<SessionDetails> {

@@ -11,6 +11,13 @@ export interface VectorDetails {
   hash: string
 }
 
+/** Ours sent, of these acknowledged, theirs received and synced. */
+export interface SessionVectors {
+  tx: VectorDetails
+  acked: VectorDetails
+  rx: VectorDetails
+}
+
 export interface ChannelDetails {
   channel: number
   /** the newest transaction on the channel, 0 for none */
@@ -34,8 +41,7 @@ export interface SessionDetails extends SessionInfo {
   rttMs?: number
   /** the connection that carries it now: its age, keys' generation and streams */
   epoch?: { ageMs: number; keyGeneration: number; streams: number }
-  /** ours sent, of these acknowledged, theirs received and synced */
-  vectors: { tx: VectorDetails; acked: VectorDetails; rx: VectorDetails }
+  vectors: SessionVectors
   channels: ChannelDetails[]
 }
 

@@ -2,7 +2,7 @@ import { toHex } from '../../protocol/bytes.ts'
 import { eidToDid } from '../../protocol/identity/eid.ts'
 import { FLAG, hasFlag } from '../../protocol/session/flags.ts'
 import type { SessionInfo } from './session.ts'
-import { type ChannelDetails, contractDetails, epochDetails, type SessionDetails, vector } from './session-details.ts'
+import { type ChannelDetails, contractDetails, epochDetails, type SessionDetails, type SessionVectors, vector } from './session-details.ts'
 import type { SessionState } from './session-state.ts'
 
 /** The facts of a session, for people and programs. */
@@ -35,15 +35,19 @@ export function infoOf(state: SessionState): SessionInfo {
   }
 }
 
+export function vectorsOf({ journal, ledger }: SessionState): SessionVectors {
+  return { tx: vector(journal.tx), acked: vector(journal.acked), rx: vector(ledger.run) }
+}
+
 /** Everything about it; a ping is answered first, where a connection carries it. @param served - channels that have a handler */
 export async function detailsOf(state: SessionState, served: Iterable<number>): Promise<SessionDetails> {
-  const { epoch, journal, ledger, init } = state
+  const { epoch, init } = state
   const rttMs = await epoch?.ping()
   return {
     ...infoOf(state),
     ...(rttMs === undefined ? {} : { rttMs }),
     ...(epoch?.isOpen === true ? { epoch: epochDetails(epoch, init.clock.monotonicMs()) } : {}),
-    vectors: { tx: vector(journal.tx), acked: vector(journal.acked), rx: vector(ledger.run) },
+    vectors: vectorsOf(state),
     channels: channelsOf(state, served)
   }
 }

@@ -6,7 +6,7 @@ import type { LocalAgent } from '../identity/agent.ts'
 import type { PeerAddress } from '../net/host.ts'
 import type { SessionStates } from '../state/state.ts'
 import type { WriteOp } from '../store/store.ts'
-import type { ContractDetails, SessionDetails } from './session-details.ts'
+import type { ContractDetails, SessionDetails, SessionVectors } from './session-details.ts'
 import type { Tombstone } from './session-store.ts'
 
 /** A transaction or live item as the peer sent it. */
@@ -82,6 +82,8 @@ export interface Session {
   /** changes when the peer rotates */
   readonly remote: Eid
   info(): SessionInfo
+  /** Where the two directions stand: ours sent, of these acknowledged, theirs received; each with its rolling hash, which both ends share. */
+  vectors(): SessionVectors
   /**
    * Sends one item. A durable one (kinds below 0x80) is journaled and synced first, also while the session is disconnected, and resolves when the
    * peer has acknowledged, that is synced its effect, whatever connections are lost meanwhile; a live one when the transport took it. Waits for the

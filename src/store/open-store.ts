@@ -23,7 +23,14 @@ export type HolderOf = (dataDir: string) => Holder | undefined | Promise<Holder 
  */
 export async function openStore(
   dataDir: string,
-  options: { software: string; holder?: HolderOf; clock?: Clock; reserveBytes?: number | undefined }
+  options: {
+    software: string
+    holder?: HolderOf
+    clock?: Clock
+    reserveBytes?: number | undefined
+    /** told how long each synced batch took */
+    onSync?: ((ms: number) => void) | undefined
+  }
 ): Promise<Store> {
   const path = join(dataDir, STORE_DIR)
   makePrivateDir(path)
@@ -34,9 +41,9 @@ export async function openStore(
     if (isLocked(error)) throw inUse(dataDir, await (options.holder ?? holderOf)(dataDir), error)
     throw openError(dataDir, error)
   }
-  const { clock = systemClock, reserveBytes } = options
+  const { clock = systemClock, reserveBytes, onSync } = options
   const room = new DiskRoom(() => volumeSpace(path), { clock, reserveBytes })
-  const store = new Store(level, { clock, room })
+  const store = new Store(level, { clock, room, ...(onSync === undefined ? {} : { onSync }) })
   try {
     await bringToSchema(store, options)
   } catch (error) {

@@ -62,6 +62,17 @@ export interface Table<V> {
   del(key: string): WriteOp
 }
 
+/** What LevelDB can and other databases cannot. */
+interface ClassicLevel {
+  approximateSize(start: string, end: string): Promise<number>
+  compactRange(start: string, end: string): Promise<void>
+}
+
+/** Of a row as {@link Store.dump} gives it. */
+export function tableOfKey(key: string): string {
+  return key.slice(1, key.indexOf('!', 1))
+}
+
 type ScanOptions = Omit<RangeOptions, 'at'> & { snapshot?: AbstractSnapshot }
 type Level = AbstractLevel<string | Buffer | Uint8Array, string, Uint8Array>
 type Sublevel = AbstractSublevel<Level, string | Buffer | Uint8Array, string, Uint8Array>
@@ -123,6 +134,7 @@ export class Store {
   #flushing: Promise<void> | undefined
   #failure: Failure | undefined
   #reopening: Promise<void> | undefined
+  readonly #onSync: ((ms: number) => void) | undefined
   #closed = false
   /** what there was no room for, until something of its size is admitted again */
   #refusedBytes = 0
@@ -132,10 +144,12 @@ export class Store {
   reopened = 0
 
   // biome-ignore lint/suspicious/noExplicitAny: abstract-level is invariant in its types, and every encoding is set per sublevel
-  constructor(level: AbstractLevel<any, any, any>, { clock = systemClock, room }: { clock?: Clock; room?: DiskRoom } = {}) {
+  constructor(level: AbstractLevel<any, any, any>, init: { clock?: Clock; room?: DiskRoom; onSync?: (ms: number) => void } = {}) {
+    const { clock = systemClock, room, onSync } = init
     this.#level = level as Level
     this.#clock = clock
     this.#room = room
+    this.#onSync = onSync
   }
 
   table<V>(name: string, codec: Codec<V>): Table<V> {
@@ -243,6 +257,39 @@ export class Store {
     yield* this.#level.iterator({ keyEncoding: 'utf8', valueEncoding: 'view' }) as AsyncIterable<[string, Uint8Array]>
   }
 
+  /** Names of the tables that hold something. */
+  async tables(): Promise<string[]> {
+    await this.#reopening
+    const names: string[] = []
+    for (let after = ''; ; ) {
+      const [key] = (await this.#level.keys({ gt: after, limit: 1, keyEncoding: 'utf8' } as never).all()) as unknown as string[]
+      if (key === undefined) return names
+      const name = tableOfKey(key)
+      names.push(name)
+      // every row's key begins with "!table!"
+      after = `!${name}"`
+    }
+  }
+
+  /** What a table takes of LevelDB's files, about; what still lies in its log is not in it. 0 in memory. */
+  async bytesOnDisk(table: string): Promise<number> {
+    await this.#reopening
+    const { approximateSize } = this.#level as Partial<ClassicLevel>
+    return (await approximateSize?.call(this.#level, `!${table}!`, `!${table}"`)) ?? 0
+  }
+
+  /**
+   * Has LevelDB rewrite a table without what was deleted or replaced; reads and writes go on. It needs about the table's size of free room meanwhile.
+   * @throws RookeryError `STORE_FULL`: nothing was touched
+   */
+  async compact(table: string): Promise<void> {
+    const bytes = await this.bytesOnDisk(table)
+    const space = await this.#room?.state()
+    if (space !== undefined && space.totalBytes > 0 && space.freeBytes - bytes < space.reserveBytes) throw storeFull()
+    const { compactRange } = this.#level as Partial<ClassicLevel>
+    await compactRange?.call(this.#level, `!${table}!`, `!${table}"`)
+  }
+
   #sublevel(name: string): Sublevel {
     let sub = this.#tables.get(name)
     if (sub === undefined) {
@@ -344,16 +391,14 @@ export class Store {
         : { type: 'put' as const, sublevel: this.#sublevel(op.table), key: op.key, value: op.value }
     )
     this.syncs++
+    const startMs = this.#clock.monotonicMs()
     await this.#level.batch(batch as never, { sync: true } as never)
+    this.#onSync?.(this.#clock.monotonicMs() - startMs)
   }
 
   /** A refused batch is in no memory table, so what its keys held can still be read. */
   async #failed(ops: readonly WriteOp[], cause: unknown): Promise<void> {
-    const error = new RookeryError('STORE_WRITE_FAILED', `the data directory refused a write: ${message(cause)}`, {
-      kind: 'storage',
-      cause,
-      remedy: 'free space or mend the disk; the node goes on and tries again with the next write'
-    })
+    const error = cause instanceof RookeryError ? cause : refused(cause, 'with the next write')
     const before = new Map<string, Failure['before'][number]>()
     for (const { table, key } of ops) {
       const name = `${table} ${key}`
@@ -400,11 +445,7 @@ export class Store {
       this.#failure = undefined
     } catch (cause) {
       failure.isDown = this.#level.status !== 'open'
-      failure.error = new RookeryError('STORE_WRITE_FAILED', `the data directory refused a write: ${message(cause)}`, {
-        kind: 'storage',
-        cause,
-        remedy: 'free space or mend the disk; the node goes on and tries again by itself'
-      })
+      failure.error = cause instanceof RookeryError ? cause : refused(cause, 'by itself')
     } finally {
       this.#reopening = undefined
       resolve()
@@ -435,6 +476,14 @@ function usesReserve({ ops, room }: Waiting): boolean {
 
 function bytesOf(ops: readonly WriteOp[]): number {
   return ops.reduce((sum, { key, value }) => sum + key.length + (value?.length ?? 0), 0)
+}
+
+function refused(cause: unknown, again: string): RookeryError {
+  return new RookeryError('STORE_WRITE_FAILED', `the data directory refused a write: ${message(cause)}`, {
+    kind: 'storage',
+    cause,
+    remedy: `free space or mend the disk; the node goes on and tries again ${again}`
+  })
 }
 
 function storeFull(): RookeryError {

@@ -4,8 +4,9 @@ import { homeOf, type LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
+import type { Tracer } from '../platform/tracer.ts'
 import { type AgentHandler, type HandlerModule, type HandlerSkill, loadHandler, type SideEffects } from './handler.ts'
-import type { Todos } from './todo.ts'
+import type { Todo, Todos } from './todo.ts'
 import { CONCURRENCY_WITHOUT_EFFECTS, createWorker, type Worker } from './worker.ts'
 
 interface Runner {
@@ -13,17 +14,23 @@ interface Runner {
   worker: Worker
 }
 
+interface AgentRunnersComponents {
+  todos: Todos
+  clock: Clock
+  random: Random
+  logger: Logger
+  tracer?: Tracer
+  traceOf?: (todo: Todo) => string | undefined
+}
+
 /** Handlers at work in this process, one an agent at most. An agent without one is served by hand, from the inbox. */
 export class AgentRunners {
-  readonly #components: { todos: Todos; clock: Clock; random: Random; logger: Logger }
+  readonly #components: AgentRunnersComponents
   readonly #mayRun: (agent: LocalAgent) => boolean
   readonly #settings: { leaseMs: number; graceMs: number }
   readonly #runners = new Map<EidHex, Runner>()
 
-  constructor(
-    components: { todos: Todos; clock: Clock; random: Random; logger: Logger },
-    init: { mayRun: (agent: LocalAgent) => boolean; leaseMs: number; graceMs: number }
-  ) {
+  constructor(components: AgentRunnersComponents, init: { mayRun: (agent: LocalAgent) => boolean; leaseMs: number; graceMs: number }) {
     this.#components = components
     this.#mayRun = init.mayRun
     this.#settings = { leaseMs: init.leaseMs, graceMs: init.graceMs }

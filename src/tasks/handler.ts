@@ -15,6 +15,8 @@ export interface HandlerTask {
   history: readonly JsonObject[]
   /** 1 the first time; more after a failure or a crash */
   attempt: number
+  /** the span of this attempt, for a handler that traces too; what it sends through the node is below it as it is */
+  traceparent?: string
 }
 
 /** A2A Artifacts in ProtoJSON and, or, a text that becomes an artifact of its own; or a question, or a no. */

@@ -1,6 +1,7 @@
 import { fromHex, toHex } from '../../protocol/bytes.ts'
 import type { EidHex } from '../../protocol/identity/eid.ts'
 import { type Random, randomFraction } from '../platform/random.ts'
+import { noTracer, type Tracer } from '../platform/tracer.ts'
 import { jsonCodec } from '../store/store.ts'
 import { CallerCounts } from './caller-counts.ts'
 import type { DeadLetter } from './dead-letters.ts'
@@ -53,6 +54,8 @@ export interface TodosComponents extends TodoJournalComponents {
   random: Random
   /** absent: nothing here is executed under a contract */
   gate?: ExecutionGate
+  /** default: nothing is traced */
+  tracer?: Tracer
 }
 
 /** A holder with this prefix lives inside this process, so a restart ends its claims at once; all others keep theirs until the lease ends. */
@@ -161,7 +164,9 @@ export class LevelTodos implements Todos {
     const id = uuid(random.bytes(16))
     const contextId = wanted ?? uuid(random.bytes(16))
     const { interruptMs } = this.#settings
-    const nowMs = this.#components.clock.nowMs()
+    const { clock, tracer = noTracer } = this.#components
+    const traceparent = tracer.current()
+    const nowMs = clock.nowMs()
     const waits = approval === 'needed' && interruptMs > 0 ? { deadlineMs: nowMs + interruptMs } : {}
     const todo: Todo = {
       id,
@@ -184,6 +189,7 @@ export class LevelTodos implements Todos {
       ...(approval !== undefined ? { approval } : {}),
       ...(approvedBy !== undefined ? { approvedBy } : {}),
       ...(execution !== undefined ? { execution } : {}),
+      ...(traceparent !== undefined ? { traceparent } : {}),
       ...waits
     }
     const by = { door, who: caller.id }
@@ -419,7 +425,8 @@ export class LevelTodos implements Todos {
         ...(priority === undefined ? {} : { priority }),
         ...(approval === undefined ? {} : { approval: 'given' as const }),
         ...(approvedBy === undefined ? {} : { approvedBy }),
-        ...(execution === undefined ? {} : { execution: { ...execution, startedAtMs: nowMs } })
+        ...(execution === undefined ? {} : { execution: { ...execution, startedAtMs: nowMs } }),
+        ...(failed.traceparent === undefined ? {} : { traceparent: failed.traceparent })
       }
       return { todo: await this.#add(todo, by, name, { alongside: this.#journal.dead.del(failed) }), created: true }
     })

@@ -76,6 +76,8 @@ export interface Todo {
   deadAtMs?: number
   /** the failed Todo in whose place it was made */
   retryOf?: string
+  /** the span that made it, where traces are on */
+  traceparent?: string
   /** number of its newest event; they count from 1 without a gap (G-60) */
   seq?: number
   /** the newest events, oldest first: what streams resume from, and who did what by which protocol */

@@ -4,6 +4,7 @@ import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
+import { noTracer, type Tracer } from '../platform/tracer.ts'
 import type { AgentHandler, HandlerContext, HandlerResult, HandlerTask, SideEffects } from './handler.ts'
 import { IN_PROCESS_HOLDER } from './level-todos.ts'
 import { artifactSchema, fieldPath } from './message.ts'
@@ -15,6 +16,10 @@ export interface WorkerComponents {
   clock: Clock
   random: Random
   logger: Logger
+  /** default: nothing is traced */
+  tracer?: Tracer
+  /** the span of an attempt */
+  traceOf?: (todo: Todo) => string | undefined
 }
 
 export interface WorkerSettings {
@@ -244,13 +249,16 @@ class HandlerWorker implements Worker {
 
   /** The handler's result; or undefined soon after the signal, so that one that ignores it does not block the rest for ever. */
   async #handle(todo: Todo, signal: AbortSignal): Promise<HandlerResult | undefined> {
+    const { tracer = noTracer, traceOf } = this.#components
+    const traceparent = traceOf?.(todo)
     const task: HandlerTask = {
       id: todo.id,
       contextId: todo.contextId,
       caller: todo.caller,
       message: todo.history.at(-1) as JsonObject,
       history: todo.history,
-      attempt: todo.attempt
+      attempt: todo.attempt,
+      ...(traceparent === undefined ? {} : { traceparent })
     }
     const late = new AbortController()
     const grace = new Promise<undefined>((resolve) => {
@@ -264,7 +272,7 @@ class HandlerWorker implements Worker {
         const message = text === undefined ? {} : { message: { parts: [{ text }] } }
         await this.#components.todos.progress(todo.id, this.#holder, { ...told, ...message })
       }
-      const run = (async () => await this.#handler(task, { signal, progress }))()
+      const run = tracer.within(traceparent, async () => await this.#handler(task, { signal, progress }))
       return await Promise.race([run, grace])
     } finally {
       late.abort(RAN)

@@ -69,8 +69,8 @@ describe("the operator's server", () => {
     expect(headers['content-type']).toContain('text/plain; version=0.0.4')
     const lines = text.split('\n')
     expect(lines).toContain('rookery_peers 0')
-    expect(lines).toContain('rookery_agent_accepts{agent="alice"} 0')
-    expect(lines).toContain('rookery_queue_messages{agent="alice"} 0')
+    expect(lines).toContain('rookery_agents{state="asleep"} 1')
+    expect(lines).toContain('rookery_queue_messages 0')
     expect(lines).toContain('rookery_store_state{state="ok"} 1')
     expect(lines).toContain('# TYPE rookery_registry_refused_total counter')
     expect(text).toMatch(/^process_resident_memory_bytes \d+/m)
@@ -79,7 +79,7 @@ describe("the operator's server", () => {
     expect(names.length).toBeGreaterThan(15)
     for (const [, name, type] of names) expect((name as string).endsWith('_total')).toBe(type === 'counter')
     await node.wake(node.agents.get('alice'))
-    expect((await ask('/metrics')).text).toContain('rookery_agent_accepts{agent="alice"} 1')
+    expect((await ask('/metrics')).text).toContain('rookery_agents{state="accepts"} 1')
   })
 
   it('answers to loopback names only, and to nothing that it does not know', async () => {

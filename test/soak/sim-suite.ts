@@ -1,35 +1,111 @@
-/** `npm run sim:suite`: every shipped scenario at its small size, one after the other. Names as arguments choose some. Exits 1 where one fails. */
-import { loadScenario, runScenario, shippedNames } from '../../sim/index.ts'
+/**
+ * `npm run sim:suite`: every shipped scenario at its small size, one after the other; with `--full` at its own. Names choose some. Writes what it saw to
+ * `sim-out/suite.json` and as a table to `sim-out/suite.md` after each of them, Ctrl-C included. Exits 1 where one fails, 130 where it was interrupted.
+ */
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { defaultNodes, loadScenario, runScenario, type SimReport, shippedNames } from '../../sim/index.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 
-const say = (line: string) => process.stdout.write(`${line}\n`)
+const FOLDER = 'sim-out'
 
-const wanted = process.argv.slice(2)
-const names = shippedNames().filter((name) => name !== 'hostile' && (wanted.length === 0 || wanted.includes(name)))
-let failed = 0
+/** One scenario's line in the table. */
+interface Row {
+  scenario: string
+  engine: string
+  nodes: number
+  seed: number
+  passed: boolean
+  wallMs: number
+  cpuMs: number
+  /** judged and held; broken; not seen in this run */
+  invariants: { held: string[]; broken: string[]; unseen: string[] }
+  /** checks of attacks that held, of all */
+  checks: { held: number; of: number }
+  why: string[]
+}
+
+const say = (line: string) => process.stdout.write(`${line}\n`)
+const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`
+
+const size = process.argv.includes('--full') ? 'full' : 'small'
+const wanted = process.argv.slice(2).filter((word) => !word.startsWith('--'))
+// what each attack does alone, the two hostile ones do together: the small suite plays the shorter
+const names = shippedNames().filter((name) =>
+  wanted.length > 0 ? wanted.includes(name) : name !== (size === 'small' ? 'hostile' : 'hostile-short')
+)
+const stopping = new AbortController()
+process.once('SIGINT', () => stopping.abort(new Error('interrupted')))
+
+const rows: Row[] = []
 const startedMs = systemClock.monotonicMs()
-for (const name of names) {
+await mkdir(FOLDER, { recursive: true })
+for (const [i, name] of names.entries()) {
+  if (stopping.signal.aborted) break
   const definition = loadScenario(name)
   const timeline = definition.timeline.map((entry) => ('attack' in entry ? { ...entry, with: smaller(entry.with) } : entry))
-  const report = await runScenario({ ...definition, timeline }, definition.small === undefined ? {} : { nodes: definition.small })
-  if (!report.success) failed++
-  const broken = report.invariants.filter(({ state }) => state === 'broken').map(({ invariant }) => invariant)
-  const checks = report.checks.filter(({ holds }) => !holds).map(({ what }) => what)
-  const cpuMs = report.phases.reduce((sum, phase) => sum + phase.cpuMs, 0)
+  const nodes = size === 'full' ? defaultNodes(definition) : (definition.small ?? defaultNodes(definition))
+  say(`${String(i + 1).padStart(2)} of ${names.length}  ${name}, ${nodes} nodes; ${seconds(systemClock.monotonicMs() - startedMs)} so far`)
+  const report = await runScenario(size === 'full' ? definition : { ...definition, timeline }, { nodes, signal: stopping.signal })
+  const row = rowOf(report)
+  rows.push(row)
   say(
-    `${report.success ? 'passed' : 'FAILED'}  ${name.padEnd(24)} ${String(report.nodes).padStart(4)} ${report.engine.padEnd(5)} seed ${report.seed}  ${(report.wallMs / 1_000).toFixed(1)} s, processor ${(cpuMs / 1_000).toFixed(1)} s`
+    `${row.passed ? 'passed' : 'FAILED'}   ${row.engine} nodes, seed ${row.seed}: ${seconds(row.wallMs)}, processor ${seconds(row.cpuMs)}`
   )
-  for (const what of [
-    ...broken,
-    ...checks,
-    ...report.failures.map(({ what: step, node, message }) => `${step}, node ${node}: ${message}`)
-  ].slice(0, 8)) {
-    say(`        ${what}`)
-  }
-  if (!report.success) say(`        ${report.replay}`)
+  for (const what of row.why.slice(0, 8)) say(`         ${what}`)
+  if (!row.passed) say(`         ${report.replay}`)
+  const wallMs = systemClock.monotonicMs() - startedMs
+  await writeFile(join(FOLDER, 'suite.json'), `${JSON.stringify({ size, wallMs: Math.round(wallMs), rows }, null, 2)}\n`)
+  await writeFile(join(FOLDER, 'suite.md'), `${table()}\n`)
 }
-say(`${names.length - failed} of ${names.length} passed in ${((systemClock.monotonicMs() - startedMs) / 1_000).toFixed(0)} s`)
-process.exit(failed === 0 ? 0 : 1)
+say(`\n${table()}\n`)
+const passed = rows.filter((row) => row.passed).length
+say(`${passed} of ${names.length} passed in ${seconds(systemClock.monotonicMs() - startedMs)}`)
+process.exit(stopping.signal.aborted ? 130 : passed === names.length ? 0 : 1)
+
+function rowOf(report: SimReport): Row {
+  const of = (state: string) => report.invariants.filter((one) => one.state === state).map(({ invariant }) => invariant)
+  const missed = report.checks.filter(({ holds }) => !holds)
+  const broken = of('broken')
+  return {
+    scenario: report.scenario,
+    engine: report.engine === 'model' ? 'modelled' : 'real',
+    nodes: report.nodes,
+    seed: report.seed,
+    passed: report.success,
+    wallMs: report.wallMs,
+    cpuMs: report.phases.reduce((sum, phase) => sum + phase.cpuMs, 0),
+    invariants: { held: of('holds'), broken, unseen: of('not-seen') },
+    checks: { held: report.checks.length - missed.length, of: report.checks.length },
+    why: [
+      ...broken.map((invariant) => `broken: ${invariant}`),
+      ...missed.map(({ attack, what, value, is, bound }) => `${attack}: ${what} ${value}, ${is} ${bound}`),
+      ...report.failures.map(({ what, node, message }) => `${what}, node ${node}: ${message}`)
+    ]
+  }
+}
+
+/** As Markdown. */
+function table(): string {
+  const head = ['Scenario', 'Engine', 'Nodes', 'Seed', 'Result', 'Wall time', 'Processor', 'Invariants that held', 'Attack checks']
+  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  const cells = rows.map(({ scenario, engine, nodes, seed, passed: ok, wallMs, cpuMs, invariants, checks }) => {
+    const judged = invariants.held.length + invariants.broken.length
+    const held = `${invariants.held.length} of ${judged} judged`
+    return [
+      scenario,
+      engine,
+      nodes.toLocaleString('en'),
+      String(seed),
+      ok ? 'passed' : 'FAILED',
+      seconds(wallMs),
+      seconds(cpuMs),
+      held,
+      checks.of === 0 ? '' : `${checks.held} of ${checks.of}`
+    ]
+  })
+  return [line(head), line(head.map(() => '---')), ...cells.map(line)].join('\n')
+}
 
 /** The same attack with less of everything. */
 function smaller(settings: Readonly<Record<string, number>>): Record<string, number> {

@@ -2,7 +2,7 @@ import { RookeryError } from '../../src/errors.ts'
 import type { LocalAgent } from '../../src/identity/agent.ts'
 import { channelItems } from '../../src/sessions/channel-items.ts'
 import type { Inbound, Session, SessionInfo } from '../../src/sessions/session.ts'
-import type { SessionDetails } from '../../src/sessions/session-details.ts'
+import type { SessionDetails, SessionVectors } from '../../src/sessions/session-details.ts'
 
 /** One end of two sessions that hand items straight to each other: durable sends resolve when the peer's handler has. */
 export class PairedSession implements Session {
@@ -58,6 +58,10 @@ export class PairedSession implements Session {
   }
 
   breach(): void {}
+
+  vectors(): SessionVectors {
+    throw new Error('a paired session has no facts')
+  }
 
   details(): Promise<SessionDetails> {
     throw new Error('a paired session has no facts')

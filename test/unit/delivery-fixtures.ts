@@ -189,6 +189,9 @@ export function sessionPair(a: LocalAgent, b: LocalAgent) {
       local,
       remote: remote.eid,
       info: () => ({ id: '00' }) as SessionInfo,
+      vectors: () => {
+        throw new Error('an end in memory keeps no vectors')
+      },
       async send(channel, kind, payload) {
         const item: Inbound = { channel, kind, payload, position: () => [] }
         end.sent.push(item)

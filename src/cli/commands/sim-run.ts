@@ -1,7 +1,6 @@
 import { join, resolve } from 'node:path'
 import type { Definition, EngineKind, RunOptions, SimReport } from '../../../sim/index.ts'
 import { EXIT_CODES } from '../../errors.ts'
-import { systemClock } from '../../platform/clock.ts'
 import type { Invocation } from '../context.ts'
 import { bytesText, type Output } from '../output.ts'
 import { makeFolder, safeName, saveFile } from '../sim-files.ts'
@@ -17,18 +16,17 @@ export interface SimRunOptions {
   shrink?: boolean
 }
 
-/** A failing model run is made short within these. */
-const SHRINK_RUNS_MAX = 200
-const SHRINK_MS_MAX = 120_000
+/** Lines of a short list that are printed; the report has all. */
+const EVENT_LINES_MAX = 30
 
-/** Runs, writes both reports whatever comes, makes a failure of the model short. @returns the exit code */
+/** Runs, writes both reports whatever comes, makes a failure short. @returns the exit code */
 export async function runAndReport(
   { out, signal }: Pick<Invocation, 'out' | 'signal'>,
   definition: Definition,
   options: SimRunOptions,
   more: Pick<RunOptions, 'plan'> = {}
 ): Promise<number> {
-  const { defaultNodes, planOf, renderHtml, runScenario, shrink } = await import('../../../sim/index.ts')
+  const { defaultNodes, eventLines, renderHtml, runScenario, shrinkRun } = await import('../../../sim/index.ts')
   const { SimProgress } = await import('../sim-progress.ts')
   const nodes = options.nodes ?? defaultNodes(definition)
   const seed = options.seed ?? definition.seed
@@ -50,32 +48,27 @@ export async function runAndReport(
     onStart: () => makeFolder(folder),
     onProgress: (now) => progress.show(now)
   }).finally(() => progress.done())
-  const broken = report.invariants.filter(({ state }) => state === 'broken').map(({ invariant }) => invariant)
-  if (broken.length > 0 && report.engine === 'model' && options.shrink !== false && !signal.aborted) {
-    out.progress('an invariant broke: looking for the shortest list of events that still breaks it')
-    const untilMs = systemClock.monotonicMs() + SHRINK_MS_MAX
-    const plan = more.plan ?? planOf(definition, nodes, seed)
-    const brokenBy = async (candidate: typeof plan) => {
-      const again = await runScenario(definition, { ...runOptions, plan: candidate })
-      return again.invariants.filter(({ state }) => state === 'broken').map(({ invariant }) => invariant)
-    }
-    const { plan: shortest, ...shrunk } = await shrink(plan, broken, brokenBy, {
-      runsMax: SHRINK_RUNS_MAX,
-      goOn: () => !signal.aborted && systemClock.monotonicMs() < untilMs
-    })
-    report = { ...report, plan: shortest, shrunk }
+  if (!report.success && options.shrink !== false && !signal.aborted) {
+    let left = Number.POSITIVE_INFINITY
+    report = await shrinkRun(definition, runOptions, report, {
+      onProgress: ({ events, ...now }) => {
+        progress.show(now)
+        if (events < left && now.done > 0) out.progress(`still fails with ${events} events, after ${now.done} runs`)
+        left = events
+      }
+    }).finally(() => progress.done())
   }
   const files = { json: join(folder, 'report.json'), html: join(folder, 'report.html') }
   await saveFile(files.json, `${JSON.stringify(report, null, 2)}\n`)
   await saveFile(files.html, renderHtml(report))
   if (options.log !== undefined) await saveFile(resolve(options.log), `${lines.join('\n')}\n`)
-  out.result(report, () => summary(out, report, files))
+  out.result(report, () => summary(out, report, { ...files, events: report.plan === undefined ? [] : eventLines(report.plan) }))
   if (out.json) out.note(`wrote ${files.json} and ${files.html}`)
   if (report.interrupted) return EXIT_CODES.interrupted
   return report.success ? EXIT_CODES.ok : EXIT_CODES.internal
 }
 
-function summary(out: Output, report: SimReport, files: { json: string; html: string }): void {
+function summary(out: Output, report: SimReport, files: { json: string; html: string; events: string[] }): void {
   const { join: joined, discovery, sessions, sends, memory, eventLoop, messages, model } = report
   const verdict = report.success ? out.paint.green('passed') : out.paint.red(report.interrupted ? 'interrupted' : 'failed')
   const what = report.engine === 'model' ? 'modelled nodes' : 'nodes'
@@ -131,7 +124,10 @@ function summary(out: Output, report: SimReport, files: { json: string; html: st
       ])
     )
   }
-  if (!report.latencyValid) out.line('\nThe event loop was saturated: latencies tell of this machine, not of a network.')
+  for (const limit of report.machineLimits) {
+    const what = limit === 'memory' ? 'Memory was nearly used up' : 'The event loop was saturated'
+    out.line(`\n${what}: latencies tell of this machine, not of a network.`)
+  }
   for (const { invariant, atMs, node, message } of report.broken.slice(0, 5)) {
     out.line(`${out.paint.red('broken')}  ${invariant}, ${seconds(atMs)}, node ${node}: ${message}`)
   }
@@ -142,7 +138,10 @@ function summary(out: Output, report: SimReport, files: { json: string; html: st
   if (!report.success) {
     out.line(`\nseed ${report.seed}; the same again: ${report.replay}`)
     if (report.shrunk !== undefined) {
-      out.line(`the shortest that still fails, ${report.shrunk.events} of ${report.shrunk.of} events: rookery sim replay ${files.json}`)
+      const { events, of, runs } = report.shrunk
+      out.line(`the shortest that still fails, ${events} of ${of} events, found in ${runs} runs: rookery sim replay ${files.json}`)
+      for (const line of files.events.slice(0, EVENT_LINES_MAX)) out.line(`  ${line}`)
+      if (files.events.length > EVENT_LINES_MAX) out.line(`  … and ${files.events.length - EVENT_LINES_MAX} more; see the report`)
     }
   }
   out.line(`\n${files.html}\n${files.json}`)

@@ -26,7 +26,7 @@ export const registerSim: RegisterCommand = (program, run) => {
       )
       .option('--threads <count>', 'worker threads for real nodes (default: 1)', Number)
       .option('--log <file>', 'writes the event log; that of a model is the same for the same seed')
-      .option('--no-shrink', 'does not look for the shortest list of events that still fails')
+      .option('--no-shrink', 'of a failure: does not look for the shortest list of events that still fails')
       .option('--out <dir>', 'where the reports go (default: sim-out/SCENARIO-NODES-SEED)')
 
   withRunOptions(sim.command('run <scenario>'))
