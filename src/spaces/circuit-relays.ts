@@ -10,7 +10,7 @@ import {
 } from '../../protocol/records/circuit-relay.ts'
 import { buildRecord } from '../../protocol/records/envelope.ts'
 import { ADDR, ADDR_BYTES_MAX } from '../../protocol/records/locator.ts'
-import { peerIdText } from '../identity/node-key.ts'
+import { peerIdText } from '../identity/peer-id.ts'
 import type { Host, PeerAddress } from '../net/host.ts'
 import { transportOf } from '../net/multiaddrs.ts'
 import type { Clock } from '../platform/clock.ts'

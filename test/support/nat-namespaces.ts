@@ -111,8 +111,8 @@ export async function natLab(openCount: number, routers: readonly NatKind[]): Pr
       behind,
       remove,
       async readdress(host, address) {
-        await setAddress({ ...host, address })
         await ip('-n', host.namespace, 'address', 'del', `${host.address}/24`, 'dev', host.device)
+        await setAddress({ ...host, address })
         await ip('-n', host.namespace, 'route', 'replace', 'default', 'via', gatewayOf(host))
       },
       async setLink(host, state) {
