@@ -76,7 +76,7 @@ async function obey(order: NatOrder): Promise<unknown> {
       const entry = node.mail.outbox.get(order.entry)
       if (entry === undefined) return 'unknown'
       const state = outboxStateText(entry.state)
-      if (state === 'waiting') await node.mail.retry(entry)
+      if (state === 'queued-here') await node.mail.retry(entry)
       return state
     }
     case 'sessions':
