@@ -1,5 +1,5 @@
 import { MemoryLevel } from 'memory-level'
-import { equals } from '../../protocol/bytes.ts'
+import { equals, toHex } from '../../protocol/bytes.ts'
 import { nobleCrypto } from '../../protocol/crypto/noble.ts'
 import { type Did, type Eid, eidFromDid } from '../../protocol/identity/eid.ts'
 import type { Rotation } from '../../protocol/identity/rotation.ts'
@@ -213,7 +213,7 @@ export class BrowserNode {
     this.#p.admit(to)
     await this.joined(signal === undefined ? {} : { signal })
     const whole: JsonObject =
-      typeof message === 'string' ? { messageId: globalThis.crypto.randomUUID(), role: 'ROLE_USER', parts: [{ text: message }] } : message
+      typeof message === 'string' ? { messageId: toHex(systemRandom.bytes(16)), role: 'ROLE_USER', parts: [{ text: message }] } : message
     const ask: Parameters<typeof sendMessage>[0]['ask'] = async ({ from, to, method, params, extensions = [] }, options) => {
       checkParams(method, params)
       return await this.#remote.call(

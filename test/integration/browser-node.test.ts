@@ -134,7 +134,8 @@ describeInBrowser('a node in a page', () => {
       const said = openChannel(theirs() as Session, CHANNEL).send(Buffer.from('hello, page'))
       const heard = page.evaluate(async () => {
         const { channel } = held as unknown as { channel: Rookery.Channel }
-        return new TextDecoder().decode((await channel.receive())?.payload)
+        for await (const { payload } of channel) return new TextDecoder().decode(payload)
+        return 'the channel ended'
       })
       expect(await heard).toBe('hello, page')
       await said
