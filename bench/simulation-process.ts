@@ -23,8 +23,12 @@ const [kind, count = '100'] = process.argv.slice(2)
 const nodes = Number(count)
 const SEED = 1
 const AT_ONCE = 8
+const UNBOUNDED = 1_000_000
 
-/** Nodes of plain libp2p on its own memory transport: identify, ping and Kademlia with the same k, and nothing of ours. */
+/**
+ * Nodes of plain libp2p on its own memory transport: identify, ping and Kademlia, and nothing of ours. They have what many nodes in one process need: the
+ * same k, alpha and paths as ours, no monitor of connections, and no bound on how fast others may call.
+ */
 async function plainNodes(): Promise<void> {
   const started: Libp2p[] = []
   const addressOf = (node: Libp2p) => `${node.getMultiaddrs()[0]}`
@@ -41,12 +45,16 @@ async function plainNodes(): Promise<void> {
       connectionEncrypters: [plaintext()],
       streamMuxers: [yamux({ enableKeepAlive: false })],
       connectionGater: { denyDialMultiaddr: () => false },
+      connectionMonitor: { enabled: false },
+      connectionManager: { maxConnections: nodes, inboundConnectionThreshold: UNBOUNDED, maxIncomingPendingConnections: UNBOUNDED },
       services: {
         identify: identify(),
         ping: ping(),
         dht: kadDHT({
           protocol: '/plain/kad/1.0.0',
           kBucketSize: SIM_K,
+          alpha: 3,
+          disjointPaths: 1,
           clientMode: false,
           allowQueryWithZeroPeers: true,
           peerInfoMapper: passthroughMapper

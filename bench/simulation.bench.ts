@@ -1,6 +1,7 @@
 /**
  * How many simulated nodes fit into a GiB, and what does it cost to boot and join them, beside plain libp2p nodes on its own memory transport? How
- * many events a second does the model play? Each size in a process of its own; SIZES=100,300 chooses, MODEL=10000 is the model's size.
+ * many events a second does the model play? Each size in a process of its own; NODES=100,300 chooses, MODEL=10000 is the model's size (0: none),
+ * BOUND_SEC=600 is how long one size of one kind may take.
  */
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -15,15 +16,21 @@ interface Figures {
   events?: number
 }
 
-const SIZES = (process.env.SIZES ?? '100,300,500,1000').split(',').map(Number)
+const SIZES = (process.env.NODES ?? '100,300,500,1000').split(',').map(Number)
+const BOUND_SEC = Number(process.env.BOUND_SEC ?? 600)
 const MODEL = Number(process.env.MODEL ?? 10_000)
 const file = fileURLToPath(new URL('./simulation-process.ts', import.meta.url))
 const rows: Figures[] = []
 
 function run(kind: string, nodes: number): void {
-  const { stdout, stderr, status } = spawnSync(process.execPath, ['--max-old-space-size=8192', file, kind, String(nodes)], {
-    encoding: 'utf8'
+  const { stdout, stderr, status, error } = spawnSync(process.execPath, ['--max-old-space-size=8192', file, kind, String(nodes)], {
+    encoding: 'utf8',
+    timeout: BOUND_SEC * 1_000
   })
+  if (error !== undefined) {
+    console.log(`${kind.padEnd(8)} ${String(nodes).padStart(6)} nodes: had not all joined within ${BOUND_SEC} s`)
+    return
+  }
   if (status !== 0) {
     console.error(`${kind} ${nodes}: ended with ${status}: ${stderr.slice(-400)}`)
     return

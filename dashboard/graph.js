@@ -70,7 +70,7 @@ export function networkGraph({ held, agents, members, remotes }) {
         'g',
         { key: `space ${name}`, class: 'space' },
         h('rect', { x: at.x - 11, y: at.y - 11, width: 22, height: 22, rx: 6 }),
-        label(at.x, at.y - 18, name.split('/').at(-1), 26),
+        label(at.x, at.y + 30, name.split('/').at(-1), 26),
         h('title', null, name)
       )
     )

@@ -25,7 +25,7 @@ export function mail({ mail: held }, page) {
           'p',
           { class: 'empty' },
           'The outbox is empty. ',
-          h('code', null, 'rookery send DID TEXT --via outbox'),
+          h('code', null, 'rookery send DID --text TEXT --outbox'),
           ' puts a message there until it is delivered.'
         )
       : [

@@ -87,7 +87,7 @@ export function tasks(state, page, ui) {
           'div',
           { class: 'empty', key: 'none' },
           h('p', null, 'No task yet. What others give to your agents shows up here as it happens.'),
-          h('p', null, 'Try ', h('code', null, 'rookery send NAME "hello"'), '.')
+          h('p', null, 'Try ', h('code', null, 'rookery send NAME --text hello'), '.')
         )
       : h(
           'div',

@@ -27,12 +27,17 @@ import { SEED_MAX } from './scenario/definition.ts'
 import type { Plan } from './scenario/events.ts'
 import { defaultNodes, planOf } from './scenario/plan.ts'
 import { loadScenario } from './scenario/shipped.ts'
+import { realTime } from './time/real-time.ts'
+import { runVirtually } from './time/virtual-run.ts'
+import type { VirtualTime } from './time/virtual-time.ts'
 
 export { SEED_MAX }
 
 /** Nodes that one process can hold, whatever a scenario would like. */
 const REAL_NODES_MAX = 1_000
 const QUIC_NODES_MAX = 200
+/** In virtual time nodes start this far apart, as a busy operator would start them, and none waits for another's processor. */
+const VIRTUAL_BOOT_EACH_MS = 20
 /** Lines of the event log that a report brings along; all of them are in its hash. */
 const LOG_LINES_MAX = 2_000
 
@@ -45,7 +50,9 @@ export interface RunOptions {
   engine?: EngineKind
   /** of the real engine; default `memory` */
   transport?: 'memory' | 'quic'
-  /** worker threads of the real engine; default 1, where attacks need it, else as many as pay */
+  /** of the real engine: a second is a second (the default), or time stands still while there is work and leaps when there is none */
+  time?: 'real' | 'virtual'
+  /** worker threads of the real engine; default 1 */
   threads?: number
   /** what happens, in place of what the scenario plans */
   plan?: Plan
@@ -68,6 +75,11 @@ export interface RunOptions {
  * @throws RookeryError `SCENARIO_UNKNOWN`, `SCENARIO_INVALID`, `SIM_NODES_INVALID`, `SIM_SEED_INVALID`, `SIM_OPTION_INVALID`
  */
 export async function runScenario(scenario: string | Definition, options: RunOptions = {}): Promise<SimReport> {
+  return await runWithin(scenario, options)
+}
+
+/** @param within - the virtual time that this thread has, in the thread of such a run */
+export async function runWithin(scenario: string | Definition, options: RunOptions, within?: VirtualTime): Promise<SimReport> {
   const definition = typeof scenario === 'string' ? loadScenario(scenario) : scenario
   const engineKind = options.engine ?? definition.engine
   const transport = options.transport ?? 'memory'
@@ -75,10 +87,13 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
   const seed = checkedSeed(options.seed ?? definition.seed)
   const attacked = definition.timeline.some((entry) => 'do' in entry && entry.do === 'attack')
   const threads = checkedThreads(options.threads ?? 1, { engineKind, transport, attacked })
+  const time = checkedTime(options.time ?? 'real', { engineKind, transport, threads })
   const signal = options.signal ?? new AbortController().signal
   await options.onStart?.()
-  const startedAtMs = systemClock.nowMs()
-  const startedMs = systemClock.monotonicMs()
+  if (time === 'virtual' && within === undefined) return await runVirtually(definition, { ...options, nodes, seed })
+  const startedAtMs = realTime.nowMs()
+  const startedMs = realTime.monotonicMs()
+  const beganMs = systemClock.monotonicMs()
   const restoreHeap = leanHeap()
   const watch = new MachineWatch()
   const log = new RunLog(watch, options.onProgress ?? (() => {}))
@@ -116,7 +131,19 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
     const network =
       transport === 'quic' ? 'quic' : new DirectNetwork(new LinkModel(plan.nodes, definition.network, derivedRandom(seed, 'links')))
     const reachability = (index: number) => reachabilityOf(plan.nodes[index], seed)
-    const local = threads > 1 ? undefined : new LocalPool({ nodes, seed, signal, network, reachability, seams: options.seams })
+    const local =
+      threads > 1
+        ? undefined
+        : new LocalPool({
+            nodes,
+            seed,
+            signal,
+            network,
+            reachability,
+            seams: options.seams,
+            table: attacked ? 'every-bucket' : 'by-prefix',
+            bootEachMs: time === 'virtual' ? VIRTUAL_BOOT_EACH_MS : 0
+          })
     pool = local ?? new ThreadPool({ nodes, seed, signal, threads, plan, network: definition.network })
     if (attacked && local !== undefined) {
       attacks = new Attacks(() => {
@@ -135,7 +162,7 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
     })
   }
   let rssBytesBooted = watch.rssBytesBefore
-  const wallOf = () => systemClock.monotonicMs() - startedMs
+  const passedMs = () => (engine instanceof ModelEngine ? engine.nowMs : systemClock.monotonicMs() - beganMs)
   try {
     await log.phase('boot and join the DHT', nodes, (done) => engine.boot(done))
     if (engine instanceof RealRun) await log.phase('fill routing tables', nodes, (done) => (engine as RealRun).settle(done))
@@ -148,7 +175,7 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
     }
     if (plan.stages.length > 4) await engine.draw(plan.stages.at(-1)?.name ?? '')
     await log.phase('hand over what waits', 1, () => engine.finish())
-    invariants.end(engine instanceof ModelEngine ? engine.nowMs : wallOf())
+    invariants.end(passedMs())
   } catch (error) {
     if (!signal.aborted) log.failed('the run', 0, error)
   }
@@ -162,11 +189,12 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
     watch.stop()
     restoreHeap()
   }
-  const wallMs = wallOf()
+  const wallMs = realTime.monotonicMs() - startedMs
   return summarize({
     definition,
     engine: engineKind,
     transport: engineKind === 'model' ? 'model' : transport,
+    time: engineKind === 'model' ? 'model' : time,
     threads,
     nodes,
     seed,
@@ -181,6 +209,7 @@ export async function runScenario(scenario: string | Definition, options: RunOpt
     sent: engine.sent(),
     eventLog: { sha256: hash.digest('hex'), lines },
     ...(engine instanceof ModelEngine ? { model: { events: engine.events, simulatedMs: engine.nowMs } } : {}),
+    ...(within === undefined ? {} : { virtual: { simulatedMs: Math.round(passedMs()), timers: within.fired } }),
     planned: options.plan,
     interrupted
   })
@@ -233,6 +262,19 @@ function checkedSeed(seed: number): number {
     value: seed,
     remedy: 'leave it out for the seed of the scenario'
   })
+}
+
+function checkedTime(
+  time: 'real' | 'virtual',
+  { engineKind, transport, threads }: { engineKind: EngineKind; transport: string; threads: number }
+): 'real' | 'virtual' {
+  const invalid = (message: string, remedy: string) =>
+    new RookeryError('SIM_OPTION_INVALID', message, { kind: 'usage', field: 'time', value: time, remedy })
+  if (time === 'real') return time
+  if (engineKind === 'model') throw invalid('a model has a clock of its own', 'leave out --time')
+  if (transport === 'quic') throw invalid('sockets know no virtual time', 'leave out --transport quic, or --time virtual')
+  if (threads > 1) throw invalid('virtual time is that of one thread', 'leave out --threads, or --time virtual')
+  return time
 }
 
 function checkedThreads(

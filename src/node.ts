@@ -184,7 +184,8 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
       alsoRemove: ({ issuer, ...record }) => outgoing.removal({ ...record, issuer: issuer === '' ? '' : homeOfHex(issuer) })
     }
   )
-  const outbox = await Outbox.open(components, config.outbox)
+  const { retention } = config
+  const outbox = await Outbox.open(components, { ...config.outbox, endedKeptMs: retention.outboxMs })
   const rootOf = (hex: EidHex) => successions.rootOf(hex)
   const keeper =
     config.keeper.for.length === 0
@@ -200,7 +201,8 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
         )
   const contracts = nodeContracts({ ...base, config, agents })
   const { interruptMs, attemptsMax, retryFirstMs, retryLastMs } = config.tasks
-  const todos = await createTodos({ ...components, gate: contracts }, { interruptMs, attemptsMax, retryFirstMs, retryLastMs })
+  const kept = { interruptMs, attemptsMax, retryFirstMs, retryLastMs, retainMs: retention.tasksMs }
+  const todos = await createTodos({ ...components, gate: contracts }, kept)
   closing.push('todos', 500, () => todos.stop())
   const { observed } = overrides
   if (observed !== undefined) watchTodos(todos, { observed })
@@ -214,6 +216,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
         view: pushView,
         rules: () => config.push,
         userAgent: `rookery/${version}`,
+        keptMs: retention.webhooksMs,
         ...(overrides.resolveWebhook === undefined ? {} : { resolve: overrides.resolveWebhook })
       })
     : undefined

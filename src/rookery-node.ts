@@ -472,10 +472,11 @@ export class RookeryNode {
 
   /**
    * Sends an A2A message in the name of one of our agents.
-   * @param options.waitMs - for the task to end, by default 30 s; 0: until it is accepted
-   * @param options.require - the result counts only if the agent's contract, activation and receipt meet these (docs/edge-cloud-contract.md)
-   * @param options.via - `mailbox`: straight into the agent's asleep queue, where it keeps one
-   * @param options.ttlMs - wherever it waits, it ends after so long (G-09), six days at most; default: the longest that each place has
+   *
+   * - `waitMs`: for the task to end, by default 30 s; 0: until it is accepted
+   * - `require`: the result counts only if the agent's contract, activation and receipt meet these (docs/edge-cloud-contract.md)
+   * - `via`, `mailbox`: straight into the agent's asleep queue, where it keeps one
+   * - `ttlMs`: wherever it waits, it ends after so long (G-09), six days at most; default: the longest that each place has
    */
   async send(
     input: { from: HostedAgent; to: Eid; message: JsonObject },

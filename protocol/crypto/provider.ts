@@ -57,7 +57,7 @@ export interface KeyedAead {
 
 /** RFC 9180 base mode, DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-256-GCM; one message a context. */
 export interface Hpke {
-  /** @param ephemeralSecret - 32 random bytes, fresh for every call */
+  /** `ephemeralSecret`: 32 random bytes, fresh for every call. */
   seal(input: {
     recipient: Uint8Array
     ephemeralSecret: Uint8Array

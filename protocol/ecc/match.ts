@@ -19,7 +19,7 @@ export type Match =
 /**
  * Whether work under these requirements may be done under this contract: a function of its arguments alone (ECC-16). Both values may be anything;
  * `accepted` is said only where each holds to its schema and every constraint is met.
- * @param contractDigest - of `contract`, as its owner published it
+ * `contractDigest` is that of `contract`, as its owner published it.
  */
 export function matchRequirements(input: { contract: unknown; contractDigest: string; requirements: unknown; nowMs: number }): Match {
   const requirements = readRequirements(input.requirements)

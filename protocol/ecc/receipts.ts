@@ -93,7 +93,7 @@ export type ReceiptVerdict =
 
 /**
  * Whether a receipt is about this request, this contract and this very result, and says that the requirements were met. Every value may be anything.
- * @param verify - whether the agent that was asked signed the text; needed only where `signed-receipt-ed25519` is required, or came
+ * `verify` tells whether the agent that was asked signed the text; needed only where `signed-receipt-ed25519` is required, or came.
  */
 export function verifyExecution(
   input: {

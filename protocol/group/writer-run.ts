@@ -55,7 +55,7 @@ export class WriterRun {
     this.#state = new EseMap(crypto, GROUP_ESE_BOUNDS)
   }
 
-  /** An own run: nothing is written yet. @param run - 16 random bytes */
+  /** An own run: nothing is written yet. `place.run` is 16 random bytes. */
   static own(crypto: CryptoProvider, place: { gid: Uint8Array; writer: Eid; run: Uint8Array; started: number }): WriterRun {
     return new WriterRun(crypto, place)
   }

@@ -6,9 +6,8 @@ export type NextSequence = { number: number; waitMs: 0 } | { number: number; wai
 /**
  * `gen` and `seq`: max(last + 1, seen + 1, now), never more than 60 s ahead of the clock (protocol/README.md §3). The limit is measured from the whole
  * second, since a record's `ts` has no finer unit. The caller writes the number to disk, synced, before anything is signed with it.
- * @param input.last - the last number written to disk, -1 when there is none
- * @param input.seen - the highest number found in the network among records of this signer, -1 when there is none
- * @param input.nowMs - wall clock, ms since the Unix epoch
+ * `last` is the last number written to disk, -1 when there is none; `seen` the highest number found in the network among records of this signer, -1
+ * when there is none; `nowMs` the wall clock, ms since the Unix epoch.
  * @returns `waitMs` 0 when it may be used now; else ask again after that long
  */
 export function nextSequence({ last, seen, nowMs }: { last: number; seen: number; nowMs: number }): NextSequence {

@@ -33,7 +33,7 @@ function encodePart({ index, count, base, bytes }: SnapshotPart): Uint8Array {
 /**
  * The payloads of all parts, at least one: u16 i ‖ u16 of ‖ base u64 ‖ h_base 32 ‖ u8 count ‖ (channel u16 ‖ number u64 ‖ digest 32)* ‖ bytes,
  * channels rising.
- * @param snapshot.bytes - the state; at most SNAPSHOT_BYTES_MAX, else RangeError
+ * `bytes` is the state; at most SNAPSHOT_BYTES_MAX, else RangeError.
  */
 export function encodeSnapshot({ base, bytes }: { base: JournalBase; bytes: Uint8Array }): Uint8Array[] {
   if (bytes.length > SNAPSHOT_BYTES_MAX) throw new RangeError(`a snapshot of ${bytes.length} bytes, at most ${SNAPSHOT_BYTES_MAX}`)

@@ -15,6 +15,8 @@ import { derivedBytes, derivedRandom } from './seeds.ts'
 /** The simulator's profile: replicas and table small enough that hundreds of nodes fit in one process. */
 export const SIM_K = 8
 const SIM_ALPHA = 3
+/** kad-dht's own look-up of itself is left to ours (`joinDht`, and the host's care of its table), which find all where it finds a few. */
+const QUERY_SELF_MS = 300_000
 /** The first connection of a node comes within this, or it never does. */
 const CONNECT_TIMEOUT_MS = 120_000
 const CONNECT_LOOK_MS = 10
@@ -44,6 +46,8 @@ export interface BootInit {
   network?: DirectNetwork | undefined
   /** kept over a restart; by default one of its own */
   level?: MemoryLevel<string, Uint8Array>
+  /** of routing: k peers for each number of shared bits, or (where attacks are judged) the product's own, which holds everyone of a small network */
+  table?: 'by-prefix' | 'every-bucket' | undefined
   /** how its agent is reached; by default always */
   reachability?: { mode: ReachabilityMode; window?: WindowInput | undefined } | undefined
   /** over what every node has */
@@ -56,7 +60,7 @@ export function newLevel(): MemoryLevel<string, Uint8Array> {
 
 /** Keys follow from seed and index; nothing is written to disk. */
 export async function bootNode(init: BootInit): Promise<SimNode> {
-  const { index, seed, bootstrap, signal, nodeSeed, network, reachability, parts, clock = systemClock } = init
+  const { index, seed, bootstrap, signal, nodeSeed, network, reachability, parts, clock = systemClock, table = 'by-prefix' } = init
   const traffic = new Traffic()
   const level = init.level ?? parts?.level ?? newLevel()
   const agentSeed = derivedBytes(seed, 'agent-key', index)
@@ -78,6 +82,7 @@ export async function bootNode(init: BootInit): Promise<SimNode> {
       random: derivedRandom(seed, 'random', index),
       ...(network === undefined ? { transport: 'quic' } : { transport: 'memory', memoryTransport: directTransport(network, index) }),
       http: 'off',
+      dht: table === 'by-prefix' ? { table, initialQuerySelfIntervalMs: QUERY_SELF_MS } : {},
       locators: 'on-demand',
       records: 'leave',
       traffic,

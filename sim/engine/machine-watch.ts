@@ -1,7 +1,7 @@
 import { availableParallelism, totalmem } from 'node:os'
 import { type EventLoopUtilization, monitorEventLoopDelay, performance } from 'node:perf_hooks'
 import { getHeapStatistics } from 'node:v8'
-import { systemClock } from '../../src/platform/clock.ts'
+import { realTime } from '../time/real-time.ts'
 
 /** Between two looks at the process's memory */
 const RSS_EVERY_MS = 100
@@ -51,7 +51,7 @@ export class MachineWatch {
   #rssBytesMax = this.rssBytesBefore
   #heapShareMax = 0
   #availableBytesMin = Number.POSITIVE_INFINITY
-  #cancel: () => void = () => {}
+  #timer: NodeJS.Timeout | undefined
 
   constructor() {
     this.#look()
@@ -62,7 +62,7 @@ export class MachineWatch {
     const { used_heap_size: used, heap_size_limit: bound } = getHeapStatistics()
     this.#heapShareMax = Math.max(this.#heapShareMax, used / bound)
     this.#availableBytesMin = Math.min(this.#availableBytesMin, process.availableMemory())
-    this.#cancel = systemClock.after(RSS_EVERY_MS, () => this.#look())
+    this.#timer = realTime.setTimeout(() => this.#look(), RSS_EVERY_MS).unref()
   }
 
   rssBytes(): number {
@@ -87,7 +87,7 @@ export class MachineWatch {
   }
 
   stop(): void {
-    this.#cancel()
+    realTime.clearTimeout(this.#timer)
   }
 }
 

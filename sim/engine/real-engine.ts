@@ -11,10 +11,12 @@ import { derivedRandom } from './seeds.ts'
 /** Nodes that start and join at the same time */
 const BOOT_AT_ONCE = 8
 const STOP_AT_ONCE = 16
-/** Nodes that a new one knows of: the first, and two more, so that not all lean on one. */
-const BOOTSTRAP_OTHERS = 2
+/** Nodes that a new one knows of, drawn, so that not all lean on the same: a node refuses whoever comes when it has its most connections. */
+const BOOTSTRAP_THROUGH = 3
 const SETTLE_LOOK_MS = 100
 const SETTLE_TIMEOUT_MS = 60_000
+/** By then a node that has just met its first peer has looked itself up again. */
+const LAST_LOOK_UP_MS = 2_000
 /** A node that still knows too few looks itself up again this often. */
 const LOOK_UP_AGAIN_MS = 1_000
 
@@ -25,8 +27,11 @@ export interface RealEngineInit {
   /** what lies between the nodes; by default nothing takes time. `quic`: real connections at loopback */
   network?: DirectNetwork | 'quic'
   clock?: Clock
+  /** between two starts: in virtual time all of them would otherwise come at one instant */
+  bootEachMs?: number
   /** of a network over several threads: which nodes are this one's, and where any of them listens */
   share?: { indices: readonly number[]; addressOf(index: number): string }
+  table?: BootInit['table']
   /** how the agent of each node is reached */
   reachability?: (index: number) => BootInit['reachability']
   seams?: Seams | undefined
@@ -54,20 +59,24 @@ export class RealEngine {
    * @throws RookeryError `SIM_NOT_CONNECTED`; what a node's start throws; or the signal's reason
    */
   async boot(step: () => void): Promise<void> {
-    const { nodes, seed, signal, share } = this.#init
+    const { nodes, seed, signal, share, bootEachMs = 0 } = this.#init
     const random = derivedRandom(seed, 'bootstrap')
     if (share === undefined) {
       await this.bootFirst()
       step()
     }
     const joined: SimNode[] = [...this.nodes]
+    const underWay = share === undefined ? 0 : BOOT_AT_ONCE * Math.ceil(nodes / Math.max(1, share.indices.length))
     await eachOf(share?.indices.filter((index) => index > 0) ?? indices(1, nodes), BOOT_AT_ONCE, async (index) => {
       signal.throwIfAborted()
+      if (bootEachMs > 0) await systemClock.sleep(bootEachMs * BOOT_AT_ONCE, { signal })
       const through =
         share === undefined
-          ? [this.node(0), ...drawDistinct(random, joined.slice(1), BOOTSTRAP_OTHERS)].flatMap((other) => other.bootstrapAddrs)
-          : // those of the first half are up by then, in whichever thread
-            [0, ...drawDistinct(random, indices(1, Math.floor(index / 2)), BOOTSTRAP_OTHERS)].map((other) => share.addressOf(other))
+          ? drawDistinct(random, joined, BOOTSTRAP_THROUGH).flatMap((other) => other.bootstrapAddrs)
+          : // those of the first half are up by then, in whichever thread, but for those that start at the same time
+            drawDistinct(random, indices(0, Math.max(1, Math.min(Math.ceil(index / 2), index - underWay))), BOOTSTRAP_THROUGH).map(
+              (other) => share.addressOf(other)
+            )
       const node = await this.#boot(index, { bootstrap: through })
       this.nodes.push(node)
       await joinDht(node, signal)
@@ -87,7 +96,9 @@ export class RealEngine {
    * @throws RookeryError `SIM_NOT_SETTLED`; or the signal's reason
    */
   async settle(progress: (settled: number) => void): Promise<void> {
-    const { nodes, signal } = this.#init
+    const { nodes, signal, bootEachMs = 0 } = this.#init
+    // in virtual time no time has passed since the last one came: it still looks itself up once more (`src/net/table-care.ts`)
+    if (bootEachMs > 0) await systemClock.sleep(LAST_LOOK_UP_MS, { signal })
     const wanted = Math.min(SIM_K, nodes - 1)
     const all = this.nodes.length
     const startedMs = systemClock.monotonicMs()
@@ -114,7 +125,7 @@ export class RealEngine {
   /** More nodes, with host keys of one's own choice, once the others run; they join through nodes that do. */
   async add(seeds: readonly Uint8Array[], more: Pick<BootInit, 'clock'> = {}): Promise<SimNode[]> {
     const { seed, signal } = this.#init
-    const through = drawDistinct(derivedRandom(seed, 'bootstrap-later'), this.nodes, 1 + BOOTSTRAP_OTHERS)
+    const through = drawDistinct(derivedRandom(seed, 'bootstrap-later'), this.nodes, BOOTSTRAP_THROUGH)
     const bootstrap = through.flatMap((other) => other.bootstrapAddrs)
     const first = this.nodes.length
     const added: SimNode[] = []
@@ -128,13 +139,14 @@ export class RealEngine {
   }
 
   #boot(index: number, more: Pick<BootInit, 'bootstrap' | 'nodeSeed' | 'clock' | 'level'>): Promise<SimNode> {
-    const { seed, signal, reachability, seams } = this.#init
+    const { seed, signal, reachability, seams, table } = this.#init
     const clock = this.#init.clock ?? seams?.clock
     return bootNode({
       index,
       seed,
       signal,
       network: this.network,
+      table,
       ...(clock === undefined ? {} : { clock }),
       reachability: reachability?.(index),
       parts: seams?.parts?.(index),
@@ -162,7 +174,7 @@ export class RealEngine {
     await before.level.open()
     const { seed, signal } = this.#init
     const up = this.nodes.filter((other) => other.index !== index && !this.#down.has(other.index))
-    const through = drawDistinct(derivedRandom(seed, 'bootstrap-again', index), up, 1 + BOOTSTRAP_OTHERS)
+    const through = drawDistinct(derivedRandom(seed, 'bootstrap-again', index), up, BOOTSTRAP_THROUGH)
     const sim = await this.#boot(index, { bootstrap: through.flatMap((other) => other.bootstrapAddrs), level: before.level })
     this.nodes[this.nodes.indexOf(before)] = sim
     this.#down.delete(index)

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks'
 import { RookeryError } from '../../src/errors.ts'
-import { systemClock } from '../../src/platform/clock.ts'
+import { realTime } from '../time/real-time.ts'
 import type { MachineWatch } from './machine-watch.ts'
 
 export interface Progress {
@@ -45,7 +45,7 @@ export class RunLog {
 
   /** Times `work`, which calls `done` with how much of `total` there is so far; without a number one more. */
   async phase(name: string, total: number, work: (done: (count?: number) => void) => Promise<void>): Promise<void> {
-    const startedMs = systemClock.monotonicMs()
+    const startedMs = realTime.monotonicMs()
     const since = performance.eventLoopUtilization()
     const cpuSince = process.cpuUsage()
     let count = 0
@@ -57,7 +57,7 @@ export class RunLog {
       })
     } finally {
       const { utilization } = performance.eventLoopUtilization(since)
-      const ms = Math.round(systemClock.monotonicMs() - startedMs)
+      const ms = Math.round(realTime.monotonicMs() - startedMs)
       const cpu = process.cpuUsage(cpuSince)
       const cpuMs = Math.round((cpu.user + cpu.system) / 1_000)
       this.phases.push({ name, ms, cpuMs, utilization: Math.round(utilization * 1_000) / 1_000, rssBytes: this.#watch.rssBytes() })

@@ -57,7 +57,8 @@ export function lookUp(world: LookupWorld, from: number, hi: number, lo: number)
     }
     known[i] = one
   }
-  for (const peer of world.table(from).closest(hi, lo, k)) learn(peer, 1)
+  const own = world.table(from)
+  for (const peer of own.closest(hi, lo, k)) learn(peer, 1)
   const running: { one: Known; doneMs: number; answers: boolean }[] = []
   let nowMs = 0
   let rpcs = 0
@@ -78,12 +79,16 @@ export function lookUp(world: LookupWorld, from: number, hi: number, lo: number)
     nowMs = doneMs
     if (!answers) {
       one.state = 'gone'
-      world.table(from).remove(one.peer)
+      own.remove(one.peer)
       continue
     }
     one.state = 'answered'
     world.met(from, one.peer)
-    for (const peer of world.table(one.peer).closest(hi, lo, k, from)) learn(peer, one.hops + 1)
+    for (const peer of world.table(one.peer).closest(hi, lo, k, from)) {
+      learn(peer, one.hops + 1)
+      // kad-dht pings whom an answer names where it has room for it, by which that one learns of the node too
+      if (own.wants(peer) && world.isUp(peer)) world.met(from, peer)
+    }
   }
   const found = known.filter(({ state }) => state === 'answered').slice(0, k)
   return { nodes: found.map(({ peer }) => peer), hops: found.map(({ hops }) => hops), tookMs: nowMs, rpcs }

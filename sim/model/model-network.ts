@@ -15,8 +15,8 @@ export const MODEL_K = 8
 const MODEL_ALPHA = 3
 /** A request or an answer of discovery: what most of them come to */
 const RPC_BYTES = 600
-/** Nodes that a new one knows of, beside the first */
-const BOOTSTRAP_OTHERS = 2
+/** Nodes that a new one knows of */
+const BOOTSTRAP_THROUGH = 3
 /** kad-dht looks up random places behind each length of common prefix that its table has, to fifteen; here one of the first. */
 const REFRESH_PREFIXES_MAX = 6
 
@@ -74,8 +74,8 @@ export class ModelNetwork implements LookupWorld {
   }
 
   met(a: number, b: number): void {
-    this.node(a).table.add(b, (peer) => this.isUp(peer))
-    this.node(b).table.add(a, (peer) => this.isUp(peer))
+    this.node(a).table.add(b)
+    this.node(b).table.add(a)
   }
 
   lookUp(from: number, place: { hi: number; lo: number }): LookupResult {
@@ -84,11 +84,11 @@ export class ModelNetwork implements LookupWorld {
     return result
   }
 
-  /** A node starts: it meets the first and two more, and looks itself up. */
+  /** A node starts: it meets three of those that run, and looks itself up. */
   join(index: number, upSoFar: readonly number[]): void {
     const node = this.node(index)
     node.isUp = true
-    const through = [upSoFar[0], ...Array.from({ length: BOOTSTRAP_OTHERS }, () => upSoFar[this.#random.below(upSoFar.length)])]
+    const through = Array.from({ length: BOOTSTRAP_THROUGH }, () => upSoFar[this.#random.below(Math.max(1, upSoFar.length))])
     for (const other of through) if (other !== undefined && other !== index && this.isUp(other)) this.met(index, other)
     this.lookUp(index, this.placeOf(index))
   }

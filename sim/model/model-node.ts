@@ -54,7 +54,7 @@ export class ModelNode {
   constructor(planned: PlannedNode, places: Places, k: number, seed: number) {
     this.index = planned.index
     this.planned = planned
-    this.table = new RoutingTable(places, k)
+    this.table = new RoutingTable(places, planned.index, k)
     const secret = derivedBytes(seed, 'agent-key', planned.index)
     const key = cheapCrypto.ed25519.publicKey(secret)
     this.eid = eid(key)

@@ -27,17 +27,19 @@ describe('the routing table of a modelled node', () => {
     )
   })
 
-  it('holds k of each bucket of six bits and no more, and lets a dead one make room', () => {
+  it('holds k of those that share so many bits with it, and lets one that fell silent make room', () => {
     const own = places(5_000, 1)
-    const table = new RoutingTable(own, 8)
-    for (let i = 0; i < 5_000; i++) table.add(i, () => true)
-    expect(table.size).toBe(64 * 8)
-    const dead = table.peers[0] as number
-    const bucket = (i: number) => (own.hi[i] as number) >>> 26
-    const newcomer = Array.from({ length: 5_000 }, (_, i) => i).find(
-      (i) => bucket(i) === bucket(dead) && !table.peers.includes(i)
-    ) as number
-    table.add(newcomer, (peer) => peer !== dead)
+    const table = new RoutingTable(own, 0, 8)
+    for (let i = 0; i < 5_000; i++) table.add(i)
+    const bits = (i: number) => Math.clz32((own.hi[i] as number) ^ (own.hi[0] as number))
+    const count = (list: readonly number[], shared: number) => list.filter((i) => bits(i) === shared).length
+    const others = Array.from({ length: 4_999 }, (_, i) => i + 1)
+    for (let shared = 0; shared <= 32; shared++) expect(count(table.peers, shared)).toBe(Math.min(8, count(others, shared)))
+    const dead = table.peers.find((i) => bits(i) === 0) as number
+    const newcomer = others.find((i) => bits(i) === 0 && !table.peers.includes(i)) as number
+    expect(table.wants(newcomer)).toBe(false)
+    table.remove(dead)
+    table.add(newcomer)
     expect(table.peers).toContain(newcomer)
     expect(table.peers).not.toContain(dead)
   })
@@ -47,9 +49,9 @@ describe('a look-up', () => {
   it('finds the k nearest of all through tables that know a few, and passes over the dead', () => {
     const count = 400
     const own = places(count, 2)
-    const tables = Array.from({ length: count }, () => new RoutingTable(own, 8))
+    const tables = Array.from({ length: count }, (_, i) => new RoutingTable(own, i, 8))
     const random = new FastRandom(3)
-    for (let i = 0; i < count; i++) for (let n = 0; n < 40; n++) tables[i]?.add(random.below(count), () => true)
+    for (let i = 0; i < count; i++) for (let n = 0; n < 40; n++) tables[i]?.add(random.below(count))
     for (let i = 0; i < count; i++)
       for (const peer of nearest(
         own,
@@ -59,7 +61,7 @@ describe('a look-up', () => {
         9,
         i
       ))
-        tables[i]?.add(peer, () => true)
+        tables[i]?.add(peer)
     const isUp = (i: number) => i % 10 !== 0
     const world = {
       places: own,

@@ -1,23 +1,23 @@
-/** The depth to which kad-dht's trie of buckets splits. */
-const PREFIX_BITS = 6
-
-type Branch = { left: Branch; right: Branch } | { peers: number[]; depth: number }
-
 /** Where nodes lie in the key space: the first 64 bits of SHA-256, in two halves. */
 export interface Places {
   readonly hi: Uint32Array
   readonly lo: Uint32Array
 }
 
-/** The routing table of one modelled node: kad-dht's rule, by which buckets of k split everywhere down to six bits and hold no more below. */
+/**
+ * The routing table of one modelled node, by the rule of `src/net/bounded-table.ts`: of the peers that share exactly so many leading bits with it, k, for
+ * each number of bits. One that falls silent makes room.
+ */
 export class RoutingTable {
   readonly #places: Places
+  readonly #own: number
   readonly #k: number
   readonly #all: number[] = []
-  readonly #root: Branch = { peers: [], depth: 0 }
+  readonly #sharing: number[][] = []
 
-  constructor(places: Places, k: number) {
+  constructor(places: Places, own: number, k: number) {
     this.#places = places
+    this.#own = own
     this.#k = k
   }
 
@@ -29,32 +29,27 @@ export class RoutingTable {
     return this.#all
   }
 
-  /** @param isUp - asked of those in a full bucket: one that is not makes room */
-  add(peer: number, isUp: (peer: number) => boolean): void {
-    const hi = this.#places.hi[peer] as number
-    for (;;) {
-      const leaf = this.#leaf(hi)
-      if (leaf.peers.includes(peer)) return
-      if (leaf.peers.length < this.#k) {
-        leaf.peers.push(peer)
-        this.#all.push(peer)
-        return
-      }
-      if (leaf.depth < PREFIX_BITS) {
-        this.#split(leaf)
-        continue
-      }
-      const gone = leaf.peers.find((one) => !isUp(one))
-      if (gone === undefined) return
-      this.remove(gone)
-    }
+  /** Whether it is not held and would be. */
+  wants(peer: number): boolean {
+    if (peer === this.#own) return false
+    const held = this.#sharing[this.#bits(peer)]
+    return held === undefined || (held.length < this.#k && !held.includes(peer))
+  }
+
+  add(peer: number): void {
+    if (!this.wants(peer)) return
+    const bits = this.#bits(peer)
+    const held = this.#sharing[bits] ?? []
+    this.#sharing[bits] = held
+    held.push(peer)
+    this.#all.push(peer)
   }
 
   remove(peer: number): void {
-    const leaf = this.#leaf(this.#places.hi[peer] as number)
-    const at = leaf.peers.indexOf(peer)
+    const held = this.#sharing[this.#bits(peer)] ?? []
+    const at = held.indexOf(peer)
     if (at === -1) return
-    leaf.peers.splice(at, 1)
+    held.splice(at, 1)
     const inAll = this.#all.indexOf(peer)
     this.#all[inAll] = this.#all.at(-1) as number
     this.#all.pop()
@@ -65,23 +60,9 @@ export class RoutingTable {
     return nearest(this.#places, this.#all, hi, lo, count, except)
   }
 
-  #leaf(hi: number): { peers: number[]; depth: number } {
-    let at = this.#root
-    for (let bit = 31; 'left' in at; bit--) at = ((hi >>> bit) & 1) === 0 ? at.left : at.right
-    return at
-  }
-
-  #split(leaf: { peers: number[]; depth: number }): void {
-    const { peers, depth } = leaf
-    const left = { peers: [] as number[], depth: depth + 1 }
-    const right = { peers: [] as number[], depth: depth + 1 }
-    for (const peer of peers)
-      (((this.#places.hi[peer] as number) >>> (31 - depth)) & 1) === 0 ? left.peers.push(peer) : right.peers.push(peer)
-    const branch = leaf as { left?: Branch; right?: Branch; peers?: number[]; depth?: number }
-    branch.left = left
-    branch.right = right
-    delete branch.peers
-    delete branch.depth
+  #bits(peer: number): number {
+    const { hi } = this.#places
+    return Math.clz32((hi[peer] as number) ^ (hi[this.#own] as number))
   }
 }
 

@@ -19,7 +19,7 @@ export function renderHtml(report: SimReport): string {
 <header>
 <h1>${escaped(report.scenario)} <span class="verdict ${report.success ? 'good' : 'bad'}">${report.success ? 'passed' : report.interrupted ? 'interrupted' : 'failed'}</span></h1>
 <p class="lead">${escaped(report.description)}</p>
-<p>${report.nodes} ${report.engine === 'model' ? 'modelled nodes on a clock of their own' : `real nodes on the ${report.transport} transport, in real time${report.threads > 1 ? `, in ${report.threads} threads` : ''}`}, seed ${report.seed}, ${escaped(report.startedAt.slice(0, 16).replace('T', ' '))} UTC; ${seconds(report.wallMs)} on ${report.machine.cores} cores.</p>
+<p>${report.nodes} ${report.engine === 'model' ? 'modelled nodes on a clock of their own' : `real nodes on the ${report.transport} transport, in ${report.time} time${report.threads > 1 ? `, in ${report.threads} threads` : ''}`}, seed ${report.seed}, ${escaped(report.startedAt.slice(0, 16).replace('T', ' '))} UTC; ${seconds(report.wallMs)} on ${report.machine.cores} cores.</p>
 ${report.latencyValid ? '' : `<p class="warning">The machine was the bottleneck (${escaped(limitsText(report))}): latencies below measure this machine, not a network. Counts, hops and success stand.</p>`}
 </header>
 <section class="tiles" aria-label="Summary">

@@ -23,6 +23,7 @@ function facts(): RunFacts {
   return {
     definition: loadScenario('first-contact'),
     engine: 'real',
+    time: 'real',
     transport: 'memory',
     threads: 1,
     nodes: 3,

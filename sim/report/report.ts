@@ -14,8 +14,11 @@ export interface SimReport {
   seed: number
   engine: EngineKind
   transport: 'memory' | 'quic' | 'model'
-  /** `real`: a second of the run is a second; `model`: the model's own clock */
-  time: 'real' | 'model'
+  /**
+   * `real`: a second of the run is a second; `virtual`: time stands still while nodes work and leaps when they wait; `model`: the model's own clock.
+   * Wall and processor time of the phases are always this machine's.
+   */
+  time: 'real' | 'virtual' | 'model'
   threads: number
   nodes: number
   startedAt: string
@@ -66,6 +69,8 @@ export interface SimReport {
   eventLog: { sha256: string; lines: string[] }
   /** of the model engine */
   model?: { events: number; eventsPerSec: number; simulatedMs: number }
+  /** of real nodes in virtual time: what passed for them, and the timers that fired in it */
+  virtual?: { simulatedMs: number; timers: number }
   /** ended before its plan was done */
   interrupted: boolean
   success: boolean

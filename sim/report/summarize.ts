@@ -20,6 +20,7 @@ export interface RunFacts {
   definition: Definition
   engine: EngineKind
   transport: SimReport['transport']
+  time: SimReport['time']
   threads: number
   nodes: number
   seed: number
@@ -37,6 +38,7 @@ export interface RunFacts {
   sent: Sent
   eventLog: SimReport['eventLog']
   model?: { events: number; simulatedMs: number }
+  virtual?: SimReport['virtual']
   /** in place of what the scenario plans */
   planned?: Plan | undefined
   interrupted: boolean
@@ -59,14 +61,14 @@ export function summarize(facts: RunFacts): SimReport {
   const isComplete = engine === 'model' || checks !== undefined || isDisturbed(definition)
   const isFound = isComplete || (succeeded === discovery.wanted && sends.acked === sends.wanted && sessions.opened === sessions.wanted)
   const isDone = (isComplete || join.latenciesMs.length === join.wanted) && isFound && isHeld
-  const limits = engine === 'model' ? [] : limitsOf(eventLoop, facts.room)
+  const limits = facts.time !== 'real' ? [] : limitsOf(eventLoop, facts.room)
   return {
     scenario: definition.name,
     description: definition.description,
     seed,
     engine,
     transport: facts.transport,
-    time: engine,
+    time: facts.time,
     threads: facts.threads,
     nodes,
     startedAt: new Date(facts.startedAtMs).toISOString(),
@@ -79,7 +81,7 @@ export function summarize(facts: RunFacts): SimReport {
       bytesPerNode: Math.max(0, Math.round((memory.rssBytesMax - memory.rssBytesBefore) / nodes))
     },
     eventLoop: eventLoop ?? NOTHING_MEASURED,
-    latencyValid: engine === 'model' || (eventLoop !== undefined && limits.length === 0),
+    latencyValid: facts.time !== 'real' || (eventLoop !== undefined && limits.length === 0),
     machineLimits: limits,
     join: { wanted: join.wanted, joined: join.latenciesMs.length, latencyMs: distribution(join.latenciesMs, 'ms') },
     discovery: {
@@ -118,6 +120,7 @@ export function summarize(facts: RunFacts): SimReport {
     ...(facts.model === undefined
       ? {}
       : { model: { ...facts.model, eventsPerSec: Math.round((facts.model.events / Math.max(1, facts.wallMs)) * 1_000) } }),
+    ...(facts.virtual === undefined ? {} : { virtual: facts.virtual }),
     success: isDone && log.failuresCount === 0 && invariants.brokenNames().length === 0 && !interrupted,
     replay: replayOf(facts),
     definition,
@@ -152,10 +155,11 @@ function isDisturbed({ timeline, nodes, network }: Definition): boolean {
   )
 }
 
-function replayOf({ definition, nodes, seed, engine, transport, threads }: RunFacts): string {
+function replayOf({ definition, nodes, seed, engine, transport, time, threads }: RunFacts): string {
   const words = [`rookery sim run ${definition.name} --nodes ${nodes} --seed ${seed}`]
   if (engine !== definition.engine) words.push(`--engine ${engine}`)
   if (transport === 'quic') words.push('--transport quic')
+  if (time === 'virtual') words.push('--time virtual')
   if (threads > 1) words.push(`--threads ${threads}`)
   return words.join(' ')
 }

@@ -2,6 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import { RookeryError } from '../../src/errors.ts'
 import { nodeKeyOf } from '../../src/identity/peer-id.ts'
+import { leanBuffers } from '../engine/lean-heap.ts'
 import { derivedBytes, derivedRandom } from '../engine/seeds.ts'
 import { DirectNetwork } from '../net/direct-network.ts'
 import { LinkModel } from '../net/link-model.ts'
@@ -12,6 +13,7 @@ import { ThreadBridge } from './thread-bridge.ts'
 
 /** One worker of a {@link ThreadPool}: its share of the nodes, and calls from the pool. */
 const { thread, threads, nodes, seed, plan, network: settings, ports } = workerData as PoolWorkerData
+leanBuffers()
 const stopping = new AbortController()
 const peers = Array.from({ length: nodes }, (_, index) => nodeKeyOf(derivedBytes(seed, 'node-key', index), nodeCrypto).peer)
 const others = new Map(

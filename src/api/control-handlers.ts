@@ -67,6 +67,8 @@ export function controlHandlers(node: RookeryNode, daemon: { reload?: Reload } &
       return { findings: diagnoseNetwork(facts), facts }
     },
     backup: ({ file, passphrase }, context) => node.backUp({ file, passphrase }, options(context)),
+    disk: (_params, context) => node.diskUse(options(context)),
+    compact: (_params, context) => node.compact(options(context)),
     async 'config.reload'() {
       if (daemon.reload !== undefined) return daemon.reload()
       throw new RookeryError('RELOAD_UNSUPPORTED', 'this node was not started from settings files', {

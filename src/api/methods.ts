@@ -4,6 +4,7 @@ import { MODE_WORDS, modeOf, type ReachabilityMode, type WakeWindow } from '../.
 import { NAME_CHARS_MAX } from '../../protocol/discovery/names.ts'
 import { POINT_ACCESS } from '../../protocol/discovery/point-messages.ts'
 import type { BackupReport } from '../backup/backup.ts'
+import type { CompactReport, DiskUse } from '../care/disk-use.ts'
 import { contractNeeds } from '../config/contract.ts'
 import type { Reloaded } from '../config/reload.ts'
 import type { DrainReport, QueueBounds, QueueUsage } from '../delivery/asleep-queue.ts'
@@ -122,6 +123,10 @@ export const CONTROL_PARAMS = {
   status: z.strictObject({}),
   'doctor.network': z.strictObject({}),
   'config.reload': z.strictObject({}),
+  /** what the data directory holds; reads the whole store */
+  disk: z.strictObject({}),
+  /** rewrites the store without what was deleted or replaced; the node goes on */
+  compact: z.strictObject({}),
   backup: z.strictObject({ file: z.string().min(1).max(4_096), passphrase: z.string().min(8).max(4_096).optional() }),
   stop: z.strictObject({}),
   'agent.add': z.strictObject({
@@ -456,6 +461,8 @@ export interface ControlResults
   status: NodeStatus
   'doctor.network': NetworkReport
   backup: BackupReport
+  disk: DiskUse
+  compact: CompactReport
   'config.reload': Reloaded & { warnings: string[] }
   /** answered before the node stops */
   stop: { stopping: true }

@@ -87,6 +87,7 @@ export async function importAgent(input: {
     })
   }
   const { header, text } = await unseal(createReadStream(file), { file, passphrase: input.passphrase })
+  if (header.kind === 'node') throw invalid(file, 'it holds the identity of a node: read it with `rookery identity import`')
   if (header.kind !== 'agent') throw invalid(file, 'it is the backup of a node: read it with `rookery restore`')
   const pieces: Uint8Array[] = []
   let bytes = 0

@@ -126,7 +126,8 @@ export async function restore(
     })
   }
   const { header, text } = await unseal(sourceOf(file), { file, passphrase })
-  if (header.kind !== 'backup') throw invalid(file, 'it holds one agent: read it with `rookery agent import`')
+  if (header.kind !== 'backup')
+    throw invalid(file, `it holds one identity: read it with \`rookery ${header.kind === 'agent' ? 'agent' : 'identity'} import\``)
   makePrivateDir(dirname(dataDir))
   const trial = mkdtempSync(`${dataDir}.restoring-`)
   try {

@@ -4,19 +4,28 @@ import { RookeryError } from '../errors.ts'
 /**
  * A stream under a passphrase. Head: magic 8 B, length of the header u16, header (JSON). Then chunks: length u32, ciphertext and tag of up to 64 KiB of text,
  * AES-256-GCM with the nonce prefix 7 B ‖ number u32 ‖ 1 for the last chunk, else 0; the head is the first chunk's additional data. So chunks cannot be left out,
- * doubled, put elsewhere or cut off at the end. The key is scrypt's (N 2^17, r 8, p 1); without a passphrase it is no secret, and the tags only find damage.
+ * doubled, put elsewhere or cut off at the end. The key is scrypt's, with the parameters of the header (N 2^17, r 8, p 1 where it has none, and in what is written now); without a passphrase it is no secret, and the tags only find damage.
  */
 const MAGIC = 'ROOKBK01'
 const CHUNK_BYTES = 65_536
 const TAG_BYTES = 16
 const HEADER_BYTES_MAX = 4_096
-const SCRYPT = { N: 131_072, r: 8, p: 1 }
-const SCRYPT_BYTES_MAX = 256 * 1_048_576
+const SCRYPT: Scrypt = { N: 131_072, r: 8, p: 1 }
+/** What a file may ask of who opens it: it is read before anything in it is known to be true. */
+const SCRYPT_BOUNDS = { N: { min: 16_384, max: 1_048_576 }, r: { min: 1, max: 32 }, p: { min: 1, max: 8 } } as const
+const SCRYPT_BYTES_MAX = 1_073_741_824
+
+interface Scrypt {
+  /** a power of 2 */
+  N: number
+  r: number
+  p: number
+}
 const CHUNKS_MAX = 2 ** 32 - 1
 
 /** In clear at the head of the file: what it is, not what is in it. */
 export interface SealedHeader {
-  kind: 'backup' | 'agent'
+  kind: 'backup' | 'agent' | 'node'
   /** software that wrote it */
   by: string
   madeAtMs: number
@@ -25,7 +34,7 @@ export interface SealedHeader {
   sealed: 'passphrase' | 'open'
 }
 
-type StoredHeader = SealedHeader & { salt: string; prefix: string }
+type StoredHeader = SealedHeader & { salt: string; prefix: string; scrypt?: Scrypt }
 
 /** What is sealed, in pieces of any size. @param passphrase - undefined: in clear but for the check */
 export async function* seal(
@@ -39,14 +48,15 @@ export async function* seal(
     ...given,
     sealed: passphrase === undefined ? 'open' : 'passphrase',
     salt: salt.toString('base64url'),
-    prefix: prefix.toString('base64url')
+    prefix: prefix.toString('base64url'),
+    ...(passphrase === undefined ? {} : { scrypt: SCRYPT })
   }
   const header = Buffer.from(JSON.stringify(stored))
   const length = Buffer.alloc(2)
   length.writeUInt16BE(header.length)
   const head = Buffer.concat([Buffer.from(MAGIC), length, header])
   yield head
-  const key = await keyOf(passphrase, salt)
+  const key = await keyOf(passphrase, salt, SCRYPT)
   let number = 0
   const chunk = (bytes: Uint8Array, last: boolean) => {
     const cipher = createCipheriv('aes-256-gcm', key, nonceOf(prefix, number, last))
@@ -103,12 +113,13 @@ export async function unseal(
   const reader = new Reader(source)
   const start = await reader.take(MAGIC.length + 2)
   if (start.length < MAGIC.length + 2 || start.subarray(0, MAGIC.length).toString('latin1') !== MAGIC)
-    throw invalid(file, 'it was not written by `rookery backup` or `agent export`')
+    throw invalid(file, 'it was not written by `rookery backup` or `rookery identity export`')
   const length = start.readUInt16BE(MAGIC.length)
   const bytes = await reader.take(Math.min(length, HEADER_BYTES_MAX))
   const stored = length > HEADER_BYTES_MAX || bytes.length < length ? undefined : headerOf(bytes)
   if (stored === undefined) throw invalid(file, 'its header is damaged')
-  const { salt, prefix, ...header } = stored
+  const { salt, prefix, scrypt = SCRYPT, ...header } = stored
+  if (!isBounded(scrypt)) throw invalid(file, 'it asks for a key that costs more, or less, than is allowed')
   const given = header.sealed === 'open' ? undefined : await passphrase(header)
   if (header.sealed === 'passphrase' && given === undefined) {
     throw new RookeryError('PASSPHRASE_MISSING', `${file} is sealed with a passphrase`, {
@@ -117,7 +128,7 @@ export async function unseal(
       remedy: 'name a file that holds it with --passphrase-file, set ROOKERY_PASSPHRASE, or call this on a terminal'
     })
   }
-  const key = await keyOf(given, Buffer.from(salt, 'base64url'))
+  const key = await keyOf(given, Buffer.from(salt, 'base64url'), scrypt)
   const head = Buffer.concat([start, bytes])
   return { header, text: chunks(reader, { key, prefix: Buffer.from(prefix, 'base64url'), head, file, sealed: header.sealed }) }
 }
@@ -159,7 +170,7 @@ function headerOf(bytes: Buffer): StoredHeader | undefined {
   try {
     const value = JSON.parse(bytes.toString('utf8')) as Partial<StoredHeader>
     const texts = [value.by, value.of, value.salt, value.prefix].every((one) => typeof one === 'string')
-    const fits = (value.kind === 'backup' || value.kind === 'agent') && (value.sealed === 'open' || value.sealed === 'passphrase')
+    const fits = ['backup', 'agent', 'node'].includes(value.kind as string) && (value.sealed === 'open' || value.sealed === 'passphrase')
     return texts && fits && Number.isSafeInteger(value.madeAtMs) ? (value as StoredHeader) : undefined
   } catch {
     return undefined
@@ -174,10 +185,17 @@ function nonceOf(prefix: Uint8Array, number: number, last: boolean): Buffer {
   return nonce
 }
 
-function keyOf(passphrase: string | undefined, salt: Uint8Array): Promise<Buffer> {
+function isBounded({ N, r, p }: Scrypt): boolean {
+  const within = (value: unknown, { min, max }: { min: number; max: number }) =>
+    Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max
+  const { N: forN, r: forR, p: forP } = SCRYPT_BOUNDS
+  return within(N, forN) && (N & (N - 1)) === 0 && within(r, forR) && within(p, forP) && 128 * N * r < SCRYPT_BYTES_MAX
+}
+
+function keyOf(passphrase: string | undefined, salt: Uint8Array, parameters: Scrypt): Promise<Buffer> {
   if (passphrase === undefined) return Promise.resolve(Buffer.alloc(32))
   return new Promise((resolve, reject) =>
-    scrypt(passphrase.normalize('NFC'), salt, 32, { ...SCRYPT, maxmem: SCRYPT_BYTES_MAX }, (error, key) =>
+    scrypt(passphrase.normalize('NFC'), salt, 32, { ...parameters, maxmem: SCRYPT_BYTES_MAX }, (error, key) =>
       error === null ? resolve(key) : reject(error)
     )
   )

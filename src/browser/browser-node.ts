@@ -4,6 +4,7 @@ import { nobleCrypto } from '../../protocol/crypto/noble.ts'
 import { type Did, type Eid, eidFromDid } from '../../protocol/identity/eid.ts'
 import type { Rotation } from '../../protocol/identity/rotation.ts'
 import { checkParams } from '../a2a/params.ts'
+import { a2aChannelOf } from '../a2a/pss-binding.ts'
 import { createRemoteAgents } from '../a2a/remote.ts'
 import { type SendOutcome, sendMessage } from '../a2a/send-message.ts'
 import { A2A_VERSION } from '../a2a/service-parameters.ts'
@@ -298,6 +299,7 @@ type Base = { clock: Clock; random: typeof systemRandom; crypto: typeof nobleCry
 
 async function assemble(init: BrowserNodeInit, base: Base, closing: Closing): Promise<BrowserNode> {
   const { signal, network = 'lan', name = 'page', description = '' } = init
+  const { logger } = base
   const go = () => signal?.throwIfAborted()
   const store = await openStore(init, base, closing)
   go()
@@ -346,6 +348,8 @@ async function assemble(init: BrowserNodeInit, base: Base, closing: Closing): Pr
     locate: async (of, options) => (await locators.resolve(of, options)).address,
     rotated: (_certificate: Uint8Array, rotation: Rotation) => successions.note(rotation)
   })
+  // requests of the other side are answered, by a no
+  sessions.onSession((session) => void a2aChannelOf(session, { clock: base.clock, logger: logger.child('a2a') }))
   locators.onNewer((of, { address }) => sessions.locatorSeen(of, address))
   closing.push('sessions', 1_000, () => sessions.stop())
   go()

@@ -9,7 +9,7 @@ const KINDS = {
   tasks: /^todo/,
   queue: /^asleep-/,
   outbox: /^(outbox|outgoing)$/,
-  keeping: /^keeper-/,
+  keeping: /^(keeper|kept)-/,
   replays: /^(replay|delivery-clock)/,
   sessions: /^session(?!-ese)/,
   state: /^(session-ese|groups)/,
@@ -18,7 +18,7 @@ const KINDS = {
   evidence: /^evidence-/,
   access: /^(grant|friend|push-config)$/,
   records: /^(own-|space-|former-|published-|faulty-)/,
-  node: /^(meta|ports|net-peers|reachability|succession)$/
+  node: /^(meta|ports|net-peers|reachability|succession|page-identity)$/
 } as const
 
 export const STORE_KINDS = [...Object.keys(KINDS), 'other'] as const

@@ -9,11 +9,13 @@ import { registerConfig } from './commands/config.ts'
 import { registerDashboard } from './commands/dashboard.ts'
 import { registerDemo } from './commands/demo.ts'
 import { registerDiscover } from './commands/discover.ts'
+import { registerDisk } from './commands/disk.ts'
 import { registerDoctor } from './commands/doctor.ts'
 import { registerFind } from './commands/find.ts'
 import { registerFriends } from './commands/friends.ts'
 import { registerGrant } from './commands/grant.ts'
 import { registerGroup } from './commands/group.ts'
+import { registerIdentity } from './commands/identity.ts'
 import { registerInbox } from './commands/inbox.ts'
 import { registerInit } from './commands/init.ts'
 import { registerMcp } from './commands/mcp.ts'
@@ -145,6 +147,8 @@ Example:
     registerStanding,
     registerService,
     registerBackup,
+    registerIdentity,
+    registerDisk,
     registerDemo,
     registerSim
   ]) {
@@ -167,16 +171,19 @@ function descendants(command: Command): Command[] {
   return command.commands.flatMap((child) => [child, ...descendants(child)])
 }
 
-/** Names of all commands that do something, as one types them after `rookery`; for documents and tests. */
-export function commandNames(): string[] {
+/** All commands as they are declared; running one of them does nothing. For documents and tests. */
+export function commandTree(): Command {
   const context: CliContext = { streams: { stdout: process.stdout, stderr: process.stderr }, env: {}, signal: new AbortController().signal }
+  return buildProgram(context, async () => {})
+}
+
+/** Names of all commands that do something, as one types them after `rookery`. */
+export function commandNames(): string[] {
   const named = (command: Command, before: string): string[] =>
     command.commands.flatMap((child) => {
       const name = `${before}${child.name()}`
-      return child.commands.length > 0 ? [...named(child, `${name} `)] : [name]
+      const does = child.commands.length === 0 || (child as { _actionHandler?: unknown })._actionHandler != null
+      return [...(does ? [name] : []), ...named(child, `${name} `)]
     })
-  return named(
-    buildProgram(context, async () => {}),
-    ''
-  )
+  return named(commandTree(), '')
 }

@@ -5,6 +5,8 @@ import { RookeryError } from '../errors.ts'
 import { configFileOf, readConfigFile } from './config-file.ts'
 import { fromEnvironment } from './environment.ts'
 import { defined, fieldName, holds, type Layer, merge, type Raw } from './layers.ts'
+import { masked } from './masked.ts'
+import { nearestName } from './nearest-name.ts'
 import { type Config, type ConfigInput, configSchema } from './schema.ts'
 import { knownNames } from './setting-list.ts'
 
@@ -28,7 +30,7 @@ export function dataDirOf(flag: string | undefined, env: NodeJS.ProcessEnv, cwd 
 
 /**
  * Settings from, weakest first: defaults, `config.yaml` or `config.json` in the data directory (or `configFile`), environment variables `ROOKERY_*`, flags.
- * @param flags - settings by their nested names, as commands parsed them; undefined members do not count
+ * `flags` are settings by their nested names, as commands parsed them; undefined members do not count.
  * @throws RookeryError `CONFIG_UNREADABLE`, `CONFIG_INVALID` with field, value and what is allowed
  */
 export function loadConfig(input: {
@@ -51,7 +53,7 @@ export function loadConfig(input: {
       throw new RookeryError('CONFIG_INVALID', `dataDir cannot be set in ${file}`, {
         kind: 'config',
         field: 'dataDir',
-        value: fromFile.settings.dataDir,
+        value: masked(fromFile.settings.dataDir, ['dataDir']),
         remedy: 'name the data directory with --data or ROOKERY_HOME, since the settings file is looked for inside it'
       })
     }
@@ -102,12 +104,17 @@ function parseLayers(layers: Layer[]): Config {
     {
       kind: 'config',
       ...(field === '' ? {} : { field }),
-      ...(value === undefined ? {} : { value }),
+      ...(value === undefined ? {} : { value: masked(value, path) }),
       remedy: unknown
-        ? `known here: ${knownNames(issue?.path ?? []).join(', ')}`
+        ? unknownRemedy(String(path.at(-1)), knownNames(issue?.path ?? []))
         : `correct ${field === '' ? 'them' : field}${source === undefined ? '' : ` in ${source.where(path)}`}`
     }
   )
+}
+
+function unknownRemedy(given: string, known: readonly string[]): string {
+  const meant = nearestName(given, known)
+  return `${meant === undefined ? '' : `did you mean "${meant}"? `}known here: ${known.join(', ')}`
 }
 
 /** Rules between settings. */

@@ -59,12 +59,14 @@ const publicUrl = z
   .refine((text) => !holdsCredentials(text), { error: 'must hold no user name and no password', abort: true })
   .refine((text) => !/[?#]/.test(text), { error: 'must hold no query and no fragment' })
 
+const LOOPBACK_HOST = /^(127(\.\d{1,3}){3}|localhost|\[::1\])$/
+
 /** Spans name tasks and agents: in clear they go to this machine alone. */
 const collector = z
   .url({ protocol: /^https?$/, error: 'must be an http or https URL' })
   .max(512)
   .refine((text) => !holdsCredentials(text), { error: 'must hold no user name and no password', abort: true })
-  .refine((text) => text.startsWith('https:') || /^(127(\.\d{1,3}){3}|localhost|\[::1\])$/.test(new URL(text).hostname), {
+  .refine((text) => !URL.canParse(text) || text.startsWith('https:') || LOOPBACK_HOST.test(new URL(text).hostname), {
     error: 'must be https, or http to a loopback address such as "http://127.0.0.1:4318/v1/traces"'
   })
 
@@ -354,6 +356,18 @@ export const configSchema = z.strictObject({
       /** `share`: other nodes are told the trace of a request, and theirs are followed; `keep`: nothing of traces leaves this node or comes in from others */
       peers: z.enum(['share', 'keep']).default('share')
     })
+    .prefault({}),
+  /** how long what has ended is kept, within the bounds of number and size (docs/care.md) */
+  retention: z
+    .strictObject({
+      /** tasks, with their trail, their late results and their dead letter */
+      tasks: duration({ minMs: 60_000, maxMs: 3_650 * DAY }).prefault('30d'),
+      /** messages of the outbox */
+      outbox: duration({ minMs: 60_000, maxMs: 365 * DAY }).prefault('7d'),
+      /** webhooks whose task has ended */
+      webhooks: duration({ minMs: 60_000, maxMs: 365 * DAY }).prefault('1d')
+    })
+    .transform(({ tasks, outbox, webhooks }) => ({ tasksMs: tasks, outboxMs: outbox, webhooksMs: webhooks }))
     .prefault({}),
   store: z
     .strictObject({

@@ -15,6 +15,7 @@ const FILES = [
   'base.css',
   'parts.css',
   'views.css',
+  'work.css',
   'narrow.css',
   'icon.svg',
   'app.js',

@@ -24,7 +24,7 @@ import { bytesCodec, type Store, type Table } from '../store/store.ts'
 import { ENVELOPE_DEPTH_MAX } from '../tasks/json-bounds.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 
-/** What ended stays to be looked at for so long, or until its place is needed. */
+/** Default of {@link OutboxBounds.endedKeptMs}. */
 export const OUTBOX_ENDED_KEPT_MS = 7 * 86_400_000
 
 export interface OutboxBounds {
@@ -34,13 +34,16 @@ export interface OutboxBounds {
   /** waiting for one audience */
   messagesPerAudienceMax: number
   ttlMaxMs: number
+  /** what ended stays to be looked at for so long, or until its place is needed */
+  endedKeptMs: number
 }
 
 export const OUTBOX_BOUNDS_DEFAULT: Readonly<OutboxBounds> = {
   messagesMax: 1_000,
   bytesMax: 16 * 1_048_576,
   messagesPerAudienceMax: 200,
-  ttlMaxMs: OBJECT_LIFE_MAX_MS
+  ttlMaxMs: OBJECT_LIFE_MAX_MS,
+  endedKeptMs: OUTBOX_ENDED_KEPT_MS
 }
 
 export type OutboxFullKind = 'audience' | 'messages' | 'bytes'
@@ -272,7 +275,7 @@ export class Outbox {
     const nowMs = this.#clock.nowMs()
     for (const { id, state, expiresAtMs, changedAtMs } of this.list()) {
       if (awaitsDelivery(state) && expiresAtMs <= nowMs) await this.learn(id, { name: 'expired' })
-      else if (!awaitsDelivery(state) && Math.max(changedAtMs + OUTBOX_ENDED_KEPT_MS, expiresAtMs) <= nowMs) await this.drop(id)
+      else if (!awaitsDelivery(state) && Math.max(changedAtMs + this.#bounds.endedKeptMs, expiresAtMs) <= nowMs) await this.drop(id)
     }
   }
 

@@ -8,7 +8,7 @@ import { AGENT_NAME, handlerName } from '../api/methods.ts'
 import { makePrivateDir, readSmallFile, removeFile, writePrivateFile } from '../platform/files.ts'
 import type { Random } from '../platform/random.ts'
 import { type AgentRecord, type AgentStorage, FORMER_MAX, type FormerIdentity, MAILBOX_KEYS_MAX } from './agent-record.ts'
-import { invalidKeyFile, readKeyFile, secretSchema, writeKeyFile } from './key-file.ts'
+import { invalidKeyFile, type Rights, readKeyFile, secretSchema, writeKeyFile } from './key-file.ts'
 import { secretFromText, secretText } from './secret-text.ts'
 
 export const AGENTS_DIR = 'agents'
@@ -54,6 +54,16 @@ export class AgentFiles implements AgentStorage {
     return this.names().map((name) => this.#read(name))
   }
 
+  /** Reads one as a start would, and leaves its rights as they are. @throws RookeryError `KEY_FILE_INVALID` */
+  check(name: string): void {
+    this.#identity(name, 'leave')
+  }
+
+  /** Whose keys are here. @throws RookeryError `KEY_FILE_INVALID` */
+  identities(): { name: string; did: string }[] {
+    return this.names().map((name) => ({ name, did: eidToDid(eid(this.#crypto.ed25519.publicKey(this.#identity(name).seed))) }))
+  }
+
   names(): string[] {
     makePrivateDir(this.#dir)
     return readdirSync(this.#dir)
@@ -75,15 +85,19 @@ export class AgentFiles implements AgentStorage {
   }
 
   #read(name: string): { record: AgentRecord; token: Uint8Array } {
+    return { record: this.#identity(name), token: this.#readToken(name) }
+  }
+
+  #identity(name: string, rights: Rights = 'narrow'): AgentRecord {
     const path = join(this.#dir, `${name}.json`)
-    const file = readKeyFile(path, agentSchema)
+    const file = readKeyFile(path, agentSchema, rights)
     if (file === undefined) throw invalidKeyFile(path, 'it went away while it was read')
     if (file.name !== name) throw invalidKeyFile(path, `it holds the agent "${file.name}"`)
     if (eidToDid(eid(this.#crypto.ed25519.publicKey(file.seed))) !== file.did) {
       throw invalidKeyFile(path, 'its secret and its did do not belong together')
     }
     const { v: _v, kind: _kind, did: _did, formerly, ...record } = file
-    return { record: { ...record, formerly: this.#former(path, formerly ?? []) }, token: this.#readToken(name) }
+    return { ...record, formerly: this.#former(path, formerly ?? []) }
   }
 
   #former(path: string, rows: NonNullable<z.infer<typeof agentSchema>['formerly']>): FormerIdentity[] {

@@ -14,12 +14,15 @@ export const secretSchema = z.string().transform((text, context) => {
   return z.NEVER
 })
 
+/** Whether a key file that others may read is narrowed as it is read; who only looks leaves it. */
+export type Rights = 'narrow' | 'leave'
+
 /**
  * Reads a file that holds keys; undefined where there is none. Whatever else is wrong with it refuses the start: a node that made itself new keys would
  * lose its contacts and its mail (F100).
  * @throws RookeryError `KEY_FILE_INVALID`
  */
-export function readKeyFile<T>(path: string, schema: z.ZodType<T>): T | undefined {
+export function readKeyFile<T>(path: string, schema: z.ZodType<T>, rights: Rights = 'narrow'): T | undefined {
   let bytes: Uint8Array | undefined
   try {
     bytes = readSmallFile(path, KEY_FILE_BYTES_MAX)
@@ -36,7 +39,7 @@ export function readKeyFile<T>(path: string, schema: z.ZodType<T>): T | undefine
   }
   const parsed = schema.safeParse(value)
   if (!parsed.success) throw invalidKeyFile(path, `its member "${parsed.error.issues[0]?.path.join('.') ?? ''}" is missing or damaged`)
-  narrow(path)
+  if (rights === 'narrow') narrow(path)
   return parsed.data
 }
 

@@ -5,7 +5,7 @@ import { fromHex, toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { RookeryError } from '../errors.ts'
 import type { Random } from '../platform/random.ts'
-import { checkKeyPair, readKeyFile, secretSchema, writeKeyFile } from './key-file.ts'
+import { checkKeyPair, type Rights, readKeyFile, secretSchema, writeKeyFile } from './key-file.ts'
 import { type NodeKey, peerIdText } from './peer-id.ts'
 import { secretText } from './secret-text.ts'
 
@@ -25,9 +25,9 @@ const nodeKeySchema = z.object({
  * The key of a data directory. A missing file is never replaced here: only {@link createNodeKey}, called by `init`, makes an identity (F100).
  * @throws RookeryError `NOT_INITIALISED`, `IDENTITY_MISSING`, `KEY_FILE_INVALID`
  */
-export function loadNodeKey(dataDir: string, crypto: CryptoProvider): NodeKey {
+export function loadNodeKey(dataDir: string, crypto: CryptoProvider, rights: Rights = 'narrow'): NodeKey {
   const path = join(dataDir, NODE_KEY_FILE)
-  const file = readKeyFile(path, nodeKeySchema)
+  const file = readKeyFile(path, nodeKeySchema, rights)
   if (file === undefined) throw missing(dataDir)
   const publicKey = crypto.ed25519.publicKey(file.seed)
   checkKeyPair(path, file.public, publicKey)

@@ -1,9 +1,14 @@
+import type { PeerId } from '@libp2p/interface'
+import { compare } from '../../protocol/bytes.ts'
 import type { TableNode, TablePeer } from './nearest-in-table.ts'
 
-/** The trie of kad-dht's routing table, with its way of taking a peer in: at first, and again once the peer answered a ping. */
-export interface TableTrie {
-  readonly root: TableNode
-  _add(peer: TablePeer, options?: object): Promise<void>
+/** kad-dht's routing table: whom it considers, and its trie's way of taking one in, at first and again once that one answered a ping. */
+export interface BoundableTable {
+  queueRoutingTableUpdate(peer: PeerId, options?: object): void
+  readonly kb: {
+    readonly root: TableNode
+    _add(peer: TablePeer, options?: object): Promise<void>
+  }
 }
 
 /**
@@ -11,11 +16,28 @@ export interface TableTrie {
  * Near ourselves that is everyone; all in all k log2(n / k) peers of n, where buckets that split wherever they lie hold all of them. Peers for whom there
  * is no room are not pinged. Those that fall silent make room (a look-up takes them out).
  */
-export function boundTable(kb: TableTrie, { own, k }: { own: Uint8Array; k: number }): void {
+export function boundTable(
+  table: BoundableTable,
+  { own, k, placeOf }: { own: Uint8Array; k: number; placeOf(peer: PeerId): Uint8Array }
+): void {
+  const { kb } = table
   const add = kb._add.bind(kb)
   kb._add = async (peer, options) => {
     if (hasRoom(kb.root, own, peer.kadId, k)) await add(peer, options)
   }
+  const queue = table.queueRoutingTableUpdate.bind(table)
+  // every name in every answer comes by here, and a place in the library's queue costs more than the look whether there is room
+  table.queueRoutingTableUpdate = (peer, options) => {
+    const place = placeOf(peer)
+    if (hasRoom(kb.root, own, place, k) && !holds(kb.root, place)) queue(peer, options)
+  }
+}
+
+/** Whether the table has a peer at this place. */
+export function holds(root: TableNode, place: Uint8Array): boolean {
+  let node = root
+  for (let depth = 0; !('peers' in node); depth++) node = bitAt(place, depth) ? node.right : node.left
+  return node.peers.some(({ kadId }) => compare(kadId, place) === 0)
 }
 
 /** Whether fewer than `k` peers of the table share as many leading bits with `own` as `place` does. */

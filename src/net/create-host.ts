@@ -3,7 +3,7 @@ import { yamux } from '@chainsafe/libp2p-yamux'
 import { bootstrap } from '@libp2p/bootstrap'
 import { generateKeyPairFromSeed } from '@libp2p/crypto/keys'
 import { identify } from '@libp2p/identify'
-import type { PeerDiscovery } from '@libp2p/interface'
+import type { PeerDiscovery, PeerId } from '@libp2p/interface'
 import { FaultTolerance, type Libp2p, type Transport } from '@libp2p/interface'
 import { type KadDHTComponents, kadDHT, passthroughMapper } from '@libp2p/kad-dht'
 import { peerIdFromPrivateKey } from '@libp2p/peer-id'
@@ -30,6 +30,7 @@ import { byDialOrder, isLinkLocal, isPublicAddr, parseAddr, parseBootstrap, tran
 import type { CircuitClient, CircuitServer, ReachabilityInit } from './nat-services.ts'
 import { closestInTable } from './nearest-in-table.ts'
 import { PeerMemory } from './peer-memory.ts'
+import { withPlainLocks } from './peer-store-locks.ts'
 import { type Traffic, trafficMetrics } from './traffic.ts'
 
 /** Who a peer is, is asked once a connection: given up on, a peer that is slow for a moment would stay without a place in the table for good. */
@@ -237,9 +238,13 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
 
   const kad = libp2p.services.dht
   const { kb } = kad.routingTable
-  if (init.dht?.table === 'by-prefix') boundTable(kb, { own: crypto.sha256(self.toMultihash().bytes), k: kBucketSize })
+  if (init.dht?.table === 'by-prefix') {
+    const placeOf = (peer: PeerId) => crypto.sha256(peer.toMultihash().bytes)
+    boundTable(kad.routingTable, { own: placeOf(self), k: kBucketSize, placeOf })
+  }
   kb.closest = (place, options) => closestInTable(kb.root, place, { count: options?.count ?? kBucketSize, exclude: options?.exclude })
   const { peerStore } = libp2p
+  withPlainLocks(peerStore)
   const connected = async (wanted: (peer: string) => boolean = () => true) => {
     const ids = libp2p.getPeers().filter((id) => wanted(id.toString()))
     const servers = await Promise.all(

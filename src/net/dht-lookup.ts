@@ -4,7 +4,7 @@ import { multiaddr } from '@multiformats/multiaddr'
 import { compare } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { TableTrie } from './bounded-table.ts'
+import type { BoundableTable } from './bounded-table.ts'
 import { withoutPeer } from './multiaddrs.ts'
 
 /** One FIND_NODE, dial included; a peer that takes longer counts as gone. */
@@ -27,9 +27,9 @@ export interface KadRpc extends KadDHT {
   readonly peerRouting: {
     getValueOrPeers(peer: PeerId, key: Uint8Array, options: { signal?: AbortSignal; path: object }): AsyncIterable<QueryEvent>
   }
-  readonly routingTable: {
+  readonly routingTable: BoundableTable & {
     readonly size: number
-    readonly kb: TableTrie & {
+    readonly kb: {
       closest(kadId: Uint8Array, options?: { count?: number; exclude?: PeerId[] }): Iterable<PeerId>
     }
     closestPeers(kadId: Uint8Array, options?: { count?: number }): PeerId[]

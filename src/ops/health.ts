@@ -1,7 +1,8 @@
 import type { RookeryNode } from '../rookery-node.ts'
 
 export interface Check {
-  name: 'store' | 'a2a' | 'network' | 'handlers'
+  /** `node`: only while it stops */
+  name: 'store' | 'a2a' | 'network' | 'handlers' | 'node'
   /** `note`: worth knowing, no reason to hold work back */
   state: 'ok' | 'note' | 'failed'
   detail: string
@@ -15,8 +16,15 @@ export interface Health {
   checks: Check[]
 }
 
+/** What is asked of a node. */
+export type HealthSource = Pick<RookeryNode, 'storeState' | 'handlerFault' | 'httpUrl' | 'signal'> & {
+  host: Pick<RookeryNode['host'], 'peers'>
+  agents: Pick<RookeryNode['agents'], 'list'>
+  config: Pick<RookeryNode['config'], 'http'>
+}
+
 /** How a node is, from what it says of itself. A node without peers is ready: it serves its own agents, and waits for others. */
-export async function healthOf(node: RookeryNode): Promise<Health> {
+export async function healthOf(node: HealthSource): Promise<Health> {
   const store = await node.storeState()
   const peers = node.host.peers().length
   const stopped = node.agents.list().filter((agent) => node.handlerFault(agent) !== undefined)
@@ -34,6 +42,7 @@ export async function healthOf(node: RookeryNode): Promise<Health> {
       ? { name: 'handlers', state: 'ok', detail: 'all at work' }
       : { name: 'handlers', state: 'note', detail: `none at work for ${stopped.map(({ name }) => name).join(', ')}` }
   ]
-  const ready = !node.signal.aborted && checks.every(({ state }) => state !== 'failed')
+  if (node.signal.aborted) checks.push({ name: 'node', state: 'failed', detail: 'stopping: what is under way ends, nothing new is taken' })
+  const ready = checks.every(({ state }) => state !== 'failed')
   return { live: store.state !== 'down', ready, checks }
 }

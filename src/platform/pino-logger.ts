@@ -1,4 +1,4 @@
-import { pino } from 'pino'
+import { pino, stdSerializers } from 'pino'
 import type { Logger } from './logger.ts'
 
 /** Members that never reach a log line, at the top or one level down, whoever logs them. */
@@ -12,7 +12,10 @@ const SECRET_FIELDS = [
   'payload',
   'plaintext',
   'mailboxSecret',
-  'password'
+  'password',
+  'passphrase',
+  'credential',
+  'credentials'
 ] as const
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent'
@@ -41,7 +44,13 @@ const RANK = { debug: 0, info: 1, warn: 2, error: 3, silent: 4 } as const
 export function createLogger(options: LogLevels & { sink?: LogSink }): LeveledLogger {
   const paths = SECRET_FIELDS.flatMap((name) => [name, `*.${name}`])
   const root = pino(
-    { level: 'debug', base: null, redact: { paths, censor: '[redacted]' }, formatters: { level: (label) => ({ level: label }) } },
+    {
+      level: 'debug',
+      base: null,
+      serializers: { err: stdSerializers.err, error: stdSerializers.err },
+      redact: { paths, censor: '[redacted]' },
+      formatters: { level: (label) => ({ level: label }) }
+    },
     options.sink ?? process.stderr
   )
   let current: LogLevels = options

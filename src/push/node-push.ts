@@ -32,6 +32,8 @@ export interface NodePushComponents {
   /** whom it may call, asked for at every use */
   rules: () => TargetRules
   userAgent: string
+  /** how long what ended is still shown */
+  keptMs?: number
   /** default: nothing is traced */
   tracer?: Tracer
   /** default: the system's */

@@ -49,6 +49,8 @@ export interface PushSenderComponents {
   resolve: Resolve
   rules: () => TargetRules
   userAgent: string
+  /** how long what ended is still shown; default {@link PUSH_KEPT_MS} */
+  keptMs?: number
   /** default: nothing is traced */
   tracer?: Tracer
 }
@@ -311,7 +313,7 @@ export class PushSender {
     const { rows, todos, clock } = this.#c
     const gone: PushRow[] = []
     for (const row of rows.all()) {
-      const isOver = row.state !== 'active' && row.changedAtMs + PUSH_KEPT_MS <= clock.nowMs()
+      const isOver = row.state !== 'active' && row.changedAtMs + (this.#c.keptMs ?? PUSH_KEPT_MS) <= clock.nowMs()
       if (isOver || (await todos.get(row.taskId)) === undefined) gone.push(row)
     }
     if (gone.length > 0) await rows.delete(gone)

@@ -22,7 +22,8 @@ export async function openTracer(
         kind: 'config',
         field: 'tracing.enabled',
         value: true,
-        remedy: 'install Rookery without leaving out optional packages, on Node 22.15 or newer; or set tracing.enabled to false',
+        remedy:
+          'install @opentelemetry/sdk-trace, @opentelemetry/resources and @opentelemetry/exporter-trace-otlp-http beside Rookery, on Node 22.15 or newer; or set tracing.enabled to false',
         cause
       }
     )

@@ -31,7 +31,17 @@ describe('a node whose disk is lost', () => {
     writeFileSync(secret, 'many words that nobody guesses\n', { mode: 0o600 })
     const file = join(tempDir(), 'a.backup')
     expect((await on(dataA, 'backup', file)).error()).toMatchObject({ code: 'PASSPHRASE_MISSING' })
+    let made = false
+    const writing = (async () => {
+      let sent = 0
+      for (; !made || sent === 0; sent++) {
+        expect((await on(dataA, 'send', did, '--text', `written meanwhile ${sent}`, '--wait', '0s')).code).toBe(0)
+      }
+      return sent
+    })()
     expect((await on(dataA, 'backup', file, '--passphrase-file', secret)).json()).toMatchObject({ file, sealed: 'passphrase' })
+    made = true
+    expect(await writing).toBeGreaterThan(0)
 
     expect((await on(dataA, 'space', 'update', SPACE, '--description', 'after the backup')).code).toBe(0)
     const locator = async () => (await on(dataB, 'resolve', did, '--fresh')).json<Locator>()
@@ -44,6 +54,9 @@ describe('a node whose disk is lost', () => {
     expect(again.status.node.peer).toBe(a.status.node.peer)
     expect((await on(restored, 'space', 'update', SPACE, '--description', 'after the restore')).code).toBe(0)
     expect((await on(dataB, 'send', did, '--text', 'still there?')).code).toBe(0)
+    // what was in it when the backup was made is whole: each task with its text
+    const inbox = (await on(restored, 'inbox', '--limit', '1000')).json<{ id: string; preview: string }[]>()
+    for (const { id } of inbox) expect((await on(restored, 'inbox', 'show', id)).code).toBe(0)
     while ((await locator()).gen <= before.gen) await new Promise((resolve) => setTimeout(resolve, 50))
     expect(JSON.stringify((await on(dataB, 'space', 'show', SPACE)).json())).toContain('after the restore')
     const standing = (await on(dataB, 'standing', did)).json<{ refused: boolean; evidence?: object }[]>()

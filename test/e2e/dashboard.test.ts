@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
-import { accessSync, constants, statSync } from 'node:fs'
+import { accessSync, constants, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { VitalsResult } from '../../src/api/operator-methods.ts'
@@ -58,6 +59,27 @@ describe('`rookery dashboard`', () => {
     await reader.cancel()
   })
 
+  it('opens a browser from a terminal by a file that only its owner can read, not by the address', async ({ skip }) => {
+    if (TMUX === undefined || process.platform !== 'linux') return skip('there is no terminal to try it on: install tmux')
+    await using terminal = await openTerminal(TMUX)
+    const folder = tempDir()
+    const opened = join(folder, 'opened')
+    writeFileSync(join(folder, 'xdg-open'), `#!/bin/sh\nprintf %s "$*" > ${opened}.part && mv ${opened}.part ${opened}\n`, { mode: 0o755 })
+    await terminal.tmux(
+      'send-keys',
+      `DISPLAY=:9 PATH=${folder}:$PATH ${process.execPath} ${LAUNCHER} dashboard --data ${node.dataDir}`,
+      'Enter'
+    )
+    await terminal.shows('The dashboard opens in your browser')
+    await expect.poll(() => existsSync(opened), { timeout: 60_000 }).toBe(true)
+    const page = readFileSync(opened, 'utf8')
+    expect(page).toBe(pathToFileURL(join(node.dataDir, 'dashboard.html')).href)
+    expect(statSync(fileURLToPath(page)).mode & 0o777).toBe(0o600)
+    const [, url] = /url=(http[^"]+)"/.exec(readFileSync(fileURLToPath(page), 'utf8')) ?? []
+    expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/dashboard#[\w-]{43}$/)
+    expect((await terminal.screen()).replaceAll('\n', '')).toContain(url)
+  })
+
   it('says that no node runs, or that the node serves no dashboard, and what to do', async () => {
     const nowhere = await rookery('dashboard', '--json', '--data', tempDir())
     expect(nowhere.code).not.toBe(0)
@@ -98,34 +120,40 @@ describe('`rookery top`', () => {
   })
 
   it('redraws on a terminal, follows its size and its keys, and gives it back as it was', async ({ skip }) => {
-    if (TMUX === undefined) skip('there is no terminal to try it on: install tmux')
-    const socket = join(tempDir(), 'tmux')
-    const tmux = async (...words: string[]) =>
-      (await promisify(execFile)(TMUX as string, ['-S', socket, '-f', '/dev/null', ...words])).stdout
-    await tmux('new-session', '-d', '-x', '100', '-y', '30', 'sh')
-    try {
-      expect(statSync(socket).isSocket()).toBe(true)
-      const screen = () => tmux('capture-pane', '-p')
-      const shows = (text: string | RegExp) => expect.poll(screen, { timeout: 60_000, interval: 200 }).toMatch(text)
-      await tmux('send-keys', `echo before; ${process.execPath} ${LAUNCHER} top --data ${node.dataDir}; echo "ended $?"`, 'Enter')
-      await shows(/q quit +s sort \(active\)/)
-      expect(await screen()).toMatch(/bob +takes work/)
-      expect(await screen()).not.toContain('before')
-      await tmux('send-keys', 's')
-      await shows('s sort (sent)')
-      await tmux('resize-window', '-x', '50', '-y', '12')
-      await expect
-        .poll(async () => (await screen()).split('\n').findLast((line) => line !== '') ?? '', { timeout: 60_000 })
-        .toMatch(/^q quit/)
-      expect(Math.max(...(await screen()).split('\n').map((line) => line.length))).toBeLessThanOrEqual(50)
-      await tmux('send-keys', 'C-c')
-      await shows(/ended 0/)
-      expect(await screen()).not.toContain('q quit')
-      await tmux('send-keys', 'stty -a | tr " " "\\n" | grep -x -e echo -e icanon', 'Enter')
-      await shows(/^icanon$/m)
-      expect(await tmux('display-message', '-p', '#{cursor_flag} #{alternate_on}')).toBe('1 0\n')
-    } finally {
-      await tmux('kill-server').catch(() => {})
-    }
+    if (TMUX === undefined) return skip('there is no terminal to try it on: install tmux')
+    await using terminal = await openTerminal(TMUX)
+    const { tmux, screen, shows } = terminal
+    await tmux('send-keys', `echo before; ${process.execPath} ${LAUNCHER} top --data ${node.dataDir}; echo "ended $?"`, 'Enter')
+    await shows(/q quit +s sort \(active\)/)
+    expect(await screen()).toMatch(/bob +takes work/)
+    expect(await screen()).not.toContain('before')
+    await tmux('send-keys', 's')
+    await shows('s sort (sent)')
+    await tmux('resize-window', '-x', '50', '-y', '12')
+    const lastLine = async () => (await screen()).split('\n').findLast((line) => line !== '') ?? ''
+    await expect.poll(lastLine, { timeout: 60_000 }).toMatch(/^q quit/)
+    expect(Math.max(...(await screen()).split('\n').map((line) => line.length))).toBeLessThanOrEqual(50)
+    await tmux('send-keys', 'C-c')
+    await shows(/ended 0/)
+    expect(await screen()).not.toContain('q quit')
+    await tmux('send-keys', 'stty -a | tr " " "\\n" | grep -x -e echo -e icanon', 'Enter')
+    await shows(/^icanon$/m)
+    expect(await tmux('display-message', '-p', '#{cursor_flag} #{alternate_on}')).toBe('1 0\n')
   })
 })
+
+/** A terminal that nobody looks at. */
+async function openTerminal(path: string) {
+  const socket = join(tempDir(), 'tmux')
+  const tmux = async (...words: string[]) => (await promisify(execFile)(path, ['-S', socket, '-f', '/dev/null', ...words])).stdout
+  await tmux('new-session', '-d', '-x', '100', '-y', '30', 'sh')
+  const screen = () => tmux('capture-pane', '-p')
+  return {
+    tmux,
+    screen,
+    shows: (text: string | RegExp) => expect.poll(screen, { timeout: 60_000, interval: 200 }).toMatch(text),
+    async [Symbol.asyncDispose]() {
+      await tmux('kill-server').catch(() => {})
+    }
+  }
+}

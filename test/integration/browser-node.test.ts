@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
-import { eidToDid } from '../../protocol/identity/eid.ts'
+import { eidFromDid, eidToDid } from '../../protocol/identity/eid.ts'
 import type * as Rookery from '../../src/browser/index.ts'
 import type { ConfigInput } from '../../src/config/schema.ts'
 import { createNode, type RookeryNode } from '../../src/node.ts'
@@ -139,6 +139,10 @@ describeInBrowser('a node in a page', () => {
       })
       expect(await heard).toBe('hello, page')
       await said
+      const message = { messageId: 'm1', role: 'ROLE_USER', parts: [{ text: 'do this' }] }
+      await expect((nodes[1] as RookeryNode).send({ from: echo(), to: eidFromDid(did), message })).rejects.toMatchObject({
+        code: 'UNSUPPORTED_OPERATION'
+      })
     },
     TIMEOUT_MS
   )

@@ -80,7 +80,7 @@ beforeAll(async () => {
     dirs.push(dir)
     return await createNode({ ...LOOPBACK, ...config, ops: { port: 0, agentLabels: true }, dataDir: dir.path }, overrides)
   }
-  a = await start({}, { observed, traffic, logger })
+  a = await start({ retention: { tasks: '2h' } }, { observed, traffic, logger })
   b = await start({ bootstrap: a.host.addresses().map((address) => `${address}/p2p/${a.peer}`) }, {})
   while ([a, b].some(({ host }) => host.peers().length === 0 || host.dht.routingTableSize() === 0)) await systemClock.sleep(20)
   alice = await a.addAgent({ name: 'alice' })
@@ -210,6 +210,12 @@ async function exposed(): Promise<Set<string>> {
   )
   return new Set(names)
 }
+
+describe('the settings of retention', () => {
+  it('reach the store of tasks', () => {
+    expect(a.todos.bounds.retainMs).toBe(7_200_000)
+  })
+})
 
 describe('what is written about the metrics', () => {
   it('docs/metrics.md lists all of them', async () => {

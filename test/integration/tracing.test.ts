@@ -136,6 +136,28 @@ describe('a trace', () => {
     expect(named('task attempt')).toMatchObject([{ parentSpanId: queued?.spanId, attributes: { 'rookery.door': 'handler' } }])
   })
 
+  it('begins with a message that the outbox undertook to deliver, and goes on below each try', async () => {
+    const spans = await collector()
+    const { a, b } = await pair({ enabled: true, endpoint: spans.url })
+    const alice = await a.addAgent({ name: 'alice' })
+    const bob = await b.addAgent({ name: 'bob', handler: 'echo' })
+    const message = { messageId: 'm1', role: 'ROLE_USER', parts: [{ text: 'hello' }] }
+    const init = { kind: 'internal', parent: undefined } as const
+    const traceparent = await a.tracer.run('the owner', init, async (span) => {
+      await a.mail.post({ from: alice, to: bob.eid, message })
+      return span.traceparent
+    })
+    const [, trace, owner] = traceparent.split('-')
+    const named = (name: string) => spans.spans.filter((span) => span.name === name && span.traceId === trace)
+    const names = ['outbox attempt', 'send', 'A2A call', 'A2A request', 'task attempt']
+    await spans.until(() => names.every((name) => named(name).length > 0))
+    expect(named('outbox attempt').every(({ parentSpanId }) => parentSpanId === owner)).toBe(true)
+    expect(named('outbox attempt').map(({ spanId }) => spanId)).toContain(named('send')[0]?.parentSpanId)
+    expect(named('A2A call')[0]?.parentSpanId).toBe(named('send')[0]?.spanId)
+    expect(named('A2A call').map(({ spanId }) => spanId)).toContain(named('A2A request')[0]?.parentSpanId)
+    expect(named('task attempt')).toMatchObject([{ peer: b.peer }])
+  })
+
   it('of another node is not followed where the owner keeps traces to this one, and nothing of one leaves it', async () => {
     const spans = await collector()
     const { a, b } = await pair({ enabled: true, endpoint: spans.url }, { enabled: true, endpoint: spans.url, peers: 'keep' })
@@ -186,6 +208,8 @@ describe('a trace', () => {
     const alice = await node.addAgent({ name: 'alice', handler: 'echo' })
     expect((await sendOver(node, { as: alice, to: alice.did })).result.task.status.state).toBe('TASK_STATE_COMPLETED')
     await spans.until(() => spans.requests > 0)
+    await expect.poll(() => node.spanCounts()?.failed ?? 0, { timeout: 60_000 }).toBeGreaterThan(0)
+    expect(node.spanCounts()).toMatchObject({ exported: 0 })
     expect(spans.spans).toEqual([])
   })
 })

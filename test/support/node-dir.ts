@@ -30,9 +30,10 @@ export interface DaemonProcess {
 }
 
 /** `rookery start` without the command line, in a process of its own. */
-export function startDaemon(dataDir: string, config: ConfigInput = LOOPBACK): DaemonProcess {
+export function startDaemon(dataDir: string, config: ConfigInput = LOOPBACK, env: Record<string, string> = {}): DaemonProcess {
   const child = spawn(process.execPath, [join(import.meta.dirname, 'daemon-process.ts'), dataDir, JSON.stringify(config)], {
-    stdio: ['ignore', 'pipe', 'inherit']
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, ...env }
   })
   const exited = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((resolve) =>
     child.once('exit', (code, signal) => resolve({ code, signal }))

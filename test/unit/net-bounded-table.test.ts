@@ -52,18 +52,30 @@ describe('a routing table bounded by prefix', () => {
     )
   })
 
-  it('lets the library take in those for whom there is room, and pings nobody else', async () => {
+  it('lets the library consider and take in those for whom there is room, once, and pings nobody else', async () => {
     const root = { peers: [] as TablePeer[] }
+    const places = new Map<string, Uint8Array>()
+    const queued: string[] = []
     const table = {
-      root: root as TableNode,
-      async _add(peer: TablePeer) {
-        root.peers.push(peer)
-      }
+      kb: {
+        root: root as TableNode,
+        async _add(peer: TablePeer) {
+          root.peers.push(peer)
+        }
+      },
+      queueRoutingTableUpdate: (peer: { toString(): string }) => void queued.push(String(peer))
     }
-    boundTable(table, { own: new Uint8Array(4), k: 2 })
-    const far = [0x80, 0x81, 0x82].map((byte) => ({ peerId, kadId: Uint8Array.of(byte, 0, 0, 0) }))
-    const near = [1, 2].map((byte) => ({ peerId, kadId: Uint8Array.of(0, 0, 0, byte) }))
-    for (const peer of [...far, ...near]) await table._add(peer)
+    boundTable(table, { own: new Uint8Array(4), k: 2, placeOf: (peer) => places.get(String(peer)) as Uint8Array })
+    const peerAt = (...place: number[]) => {
+      const name = place.join()
+      places.set(name, Uint8Array.from(place))
+      return { peerId: { toString: () => name } as unknown as typeof peerId, kadId: Uint8Array.from(place) }
+    }
+    const far = [0x80, 0x81, 0x82].map((byte) => peerAt(byte, 0, 0, 0))
+    const near = [1, 2].map((byte) => peerAt(0, 0, 0, byte))
+    for (const peer of [...far, ...near]) await table.kb._add(peer)
     expect(root.peers).toEqual([...far.slice(0, 2), ...near])
+    for (const { peerId: peer } of [...far, ...near, peerAt(0, 1, 0, 0)]) table.queueRoutingTableUpdate(peer)
+    expect(queued).toEqual(['0,1,0,0'])
   })
 })

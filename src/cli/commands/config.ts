@@ -4,6 +4,8 @@ import { Document, parseDocument } from 'yaml'
 import { configFileOf } from '../../config/config-file.ts'
 import { configJsonSchema, defaultsByName } from '../../config/json-schema.ts'
 import { dataDirOf, type LoadedConfig, loadConfig } from '../../config/load.ts'
+import { masked } from '../../config/masked.ts'
+import { nearestName } from '../../config/nearest-name.ts'
 import { isLive } from '../../config/reload.ts'
 import { listSettings, type Setting } from '../../config/setting-list.ts'
 import { SETTING_WORDS } from '../../config/setting-words.ts'
@@ -39,7 +41,7 @@ function shown(loaded: LoadedConfig): Shown[] {
     const from = loaded.where(setting.path)
     return {
       name: setting.name,
-      value: from === undefined ? (defaults.get(setting.name) ?? null) : valueAt(loaded.given, setting.path),
+      value: from === undefined ? (defaults.get(setting.name) ?? null) : masked(valueAt(loaded.given, setting.path), setting.path),
       ...(from === undefined ? {} : { from }),
       live: isLive(setting),
       variable: setting.variable,
@@ -53,7 +55,10 @@ const text = (value: unknown) => (value === null ? '' : typeof value === 'string
 function settingOf(name: string): Setting {
   const setting = listSettings().find((one) => one.name === name)
   if (setting !== undefined) return setting
-  const near = listSettings().filter((one) => one.name.toLowerCase().includes(name.toLowerCase()))
+  const names = listSettings().map((one) => one.name)
+  const nearest = nearestName(name, names)
+  const near =
+    nearest === undefined ? listSettings().filter((one) => one.name.toLowerCase().includes(name.toLowerCase())) : [{ name: nearest }]
   throw new RookeryError('SETTING_UNKNOWN', `there is no setting ${name}`, {
     kind: 'usage',
     field: 'name',

@@ -11,10 +11,15 @@ export function registerInboxOwner(inbox: Command, run: RunCommand): void {
     .option('--agent <agent>', 'of one local agent')
     .option('--limit <count>', 'at most this many, oldest first', integer(1, 1_000))
     .addHelpText('after', '\nExample:\n  rookery inbox dead --agent bob')
-    .action((options: { agent?: string; limit?: number }, command) =>
+    .action((_options, command) =>
       run(command, async (invocation) => {
         const { out } = invocation
-        const letters = await invocation.call('inbox.dead', options)
+        // `inbox` has options of these names too, and takes them wherever they stand
+        const { agent, limit } = command.optsWithGlobals() as { agent?: string; limit?: number }
+        const letters = await invocation.call('inbox.dead', {
+          ...(agent === undefined ? {} : { agent }),
+          ...(limit === undefined ? {} : { limit })
+        })
         out.result(letters, () => {
           if (letters.length === 0) return out.line('no dead letters')
           const rows = letters.map((one) => [

@@ -11,6 +11,7 @@ export interface SimRunOptions {
   out?: string
   engine?: EngineKind
   transport?: 'memory' | 'quic'
+  time?: 'real' | 'virtual'
   threads?: number
   log?: string
   shrink?: boolean
@@ -39,6 +40,7 @@ export async function runAndReport(
     seed,
     ...(options.engine === undefined ? {} : { engine: options.engine }),
     ...(options.transport === undefined ? {} : { transport: options.transport }),
+    ...(options.time === undefined ? {} : { time: options.time }),
     ...(options.threads === undefined ? {} : { threads: options.threads }),
     ...(options.log === undefined ? {} : { onLog: (line) => void lines.push(line) }),
     signal
@@ -69,7 +71,7 @@ export async function runAndReport(
 }
 
 function summary(out: Output, report: SimReport, files: { json: string; html: string; events: string[] }): void {
-  const { join: joined, discovery, sessions, sends, memory, eventLoop, messages, model } = report
+  const { join: joined, discovery, sessions, sends, memory, eventLoop, messages, model, virtual } = report
   const verdict = report.success ? out.paint.green('passed') : out.paint.red(report.interrupted ? 'interrupted' : 'failed')
   const what = report.engine === 'model' ? 'modelled nodes' : 'nodes'
   out.line(`${out.paint.bold(report.scenario)}, ${report.nodes} ${what}, seed ${report.seed}: ${verdict} in ${seconds(report.wallMs)}`)
@@ -95,7 +97,8 @@ function summary(out: Output, report: SimReport, files: { json: string; html: st
     ['sent by a node (median)', `${messages.perNode.p50} messages, ${bytesText(messages.bytesPerNode.p50)}`],
     ['memory at its highest', `${bytesText(memory.rssBytesMax)}, ${bytesText(memory.bytesPerNode)} a node`]
   )
-  if (model === undefined)
+  if (virtual !== undefined) rows.push(['virtual time passed', seconds(virtual.simulatedMs)])
+  else if (model === undefined)
     rows.push(['event loop busy, delay p99', `${(eventLoop.utilization * 100).toFixed(0)} %, ${eventLoop.delayP99Ms} ms`])
   else {
     rows.push(['events', `${model.events.toLocaleString('en')}, ${model.eventsPerSec.toLocaleString('en')} a second`])

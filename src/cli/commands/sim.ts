@@ -24,6 +24,12 @@ export const registerSim: RegisterCommand = (program, run) => {
       .addOption(
         new Option('--transport <transport>', 'of real nodes: straight through memory, or QUIC at loopback').choices(['memory', 'quic'])
       )
+      .addOption(
+        new Option('--time <time>', 'of real nodes in memory: that of the clock, or virtual, which leaps while all of them wait').choices([
+          'real',
+          'virtual'
+        ])
+      )
       .option('--threads <count>', 'worker threads for real nodes (default: 1)', Number)
       .option('--log <file>', 'writes the event log; that of a model is the same for the same seed')
       .option('--no-shrink', 'of a failure: does not look for the shortest list of events that still fails')
@@ -45,7 +51,7 @@ export const registerSim: RegisterCommand = (program, run) => {
     .addHelpText('after', '\nExample:\n  rookery sim replay sim-out/churn-100-1/report.json')
     .action((file: string, { out: folder }: { out?: string }, command) =>
       run(command, async (invocation) => {
-        const { nodes, seed, engine, transport, threads, definition, plan } = readReport(file)
+        const { nodes, seed, engine, transport, time, threads, definition, plan } = readReport(file)
         const options: SimRunOptions = {
           nodes,
           seed,
@@ -53,6 +59,7 @@ export const registerSim: RegisterCommand = (program, run) => {
           threads,
           out: folder ?? join('sim-out', 'replay'),
           ...(transport === 'quic' ? { transport } : {}),
+          ...(time === 'virtual' ? { time } : {}),
           shrink: false
         }
         return await runAndReport(invocation, definition, options, plan === undefined ? {} : { plan })
