@@ -71,8 +71,18 @@ interface InHand {
   position: Position
 }
 
+/** A mistake made on purpose, which a checker must find. */
+export type SessionBug =
+  | 'acks before the effect is on disk'
+  | 'writes an effect without its position'
+  | 'forgets positions at a restart'
+  | 'forgets its journal at a restart'
+  | 'sends before it journals'
+  | 'forgets what is in hand when an epoch ends'
+
 /** One side: a disk that survives, and all that does not. */
 class Side {
+  readonly bug: SessionBug | undefined
   readonly disk: Disk
   readonly model = new Model()
   journal!: Journal<string>
@@ -85,7 +95,8 @@ class Side {
   broken: string | undefined
   #first = true
 
-  constructor(tx: Uint8Array, rx: Uint8Array) {
+  constructor(tx: Uint8Array, rx: Uint8Array, bug?: SessionBug) {
+    this.bug = bug
     const start = (hash: Uint8Array) => ({ seq: 0n, hash, heads: new Map() })
     this.disk = { base: start(tx), journal: new Map(), run: start(rx), positions: new Map(), applied: [] }
     this.load()
@@ -95,12 +106,13 @@ class Side {
   load(): void {
     const { base, journal, run, positions } = this.disk
     this.journal = new Journal(nodeCrypto, base)
-    for (const [, { channel, payload, word }] of [...journal].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    const kept = this.bug === 'forgets its journal at a restart' && !this.#first ? [] : [...journal].sort(([a], [b]) => (a < b ? -1 : 1))
+    for (const [, { channel, payload, word }] of kept) {
       this.journal.append({ kind: ITEM_KINDS.a2a, channel, payload, tag: word, state: 'sent' })
     }
     this.journal.markSynced(this.journal.tx.seq)
     this.ledger = new ReceiveLedger(nodeCrypto, run, run.heads)
-    for (const [seq, position] of positions) this.ledger.restore(seq, position)
+    if (this.bug !== 'forgets positions at a restart') for (const [seq, position] of positions) this.ledger.restore(seq, position)
     this.pending = []
     this.inHand = new Map()
   }
@@ -111,7 +123,7 @@ class Side {
       journal: this.journal,
       rx: this.ledger.run,
       rxHeads: this.ledger.heads,
-      known: this.ledger.known(),
+      known: this.bug === 'forgets what is in hand when an epoch ends' ? new Map() : this.ledger.known(),
       epoch: this.#first ? 'new' : 'resumed'
     }
     this.#first = false
@@ -131,6 +143,7 @@ class Side {
         continue
       }
       this.ledger.take(seq, position)
+      if (this.bug === 'acks before the effect is on disk') this.stream.synced(seq)
       const waiting = this.inHand.get(channel) ?? []
       this.inHand.set(channel, waiting)
       waiting.push({ seq, channel, word: new TextDecoder().decode(payload), bytes: payload.length, position })
@@ -157,7 +170,7 @@ class Side {
     for (const { channel, word } of this.pending) {
       const item: Outgoing<string> = { kind: ITEM_KINDS.a2a, channel, payload: text(word), tag: word, state: 'waiting' }
       const entry = this.journal.append(item)
-      this.disk.journal.set(entry.seq, { channel, payload: item.payload, word })
+      if (this.bug !== 'sends before it journals') this.disk.journal.set(entry.seq, { channel, payload: item.payload, word })
       this.model.journaled.set(channel, [...(this.model.journaled.get(channel) ?? []), word])
       this.stream.enqueue(entry, 'unreserved')
     }
@@ -170,7 +183,7 @@ class Side {
     const item = channels[pick % Math.max(1, channels.length)]?.[1].shift()
     if (item === undefined) return false
     this.disk.applied.push({ channel: item.channel, word: item.word })
-    this.disk.positions.set(item.seq, item.position)
+    if (this.bug !== 'writes an effect without its position') this.disk.positions.set(item.seq, item.position)
     this.ledger.synced(item.seq)
     this.stream.synced(item.seq)
     this.stream.handled(item.channel, item.bytes)
@@ -189,12 +202,14 @@ class Side {
 
 /** Two sides on one network, under commands; {@link run} throws where they break the model's promise. */
 export class SessionModel {
-  readonly a = new Side(fixed(0x13), fixed(0x23))
-  readonly b = new Side(fixed(0x23), fixed(0x13))
+  readonly a: Side
+  readonly b: Side
   #epoch = 0
   #words = 0
 
-  constructor() {
+  constructor({ bug }: { bug?: SessionBug } = {}) {
+    this.a = new Side(fixed(0x13), fixed(0x23), bug)
+    this.b = new Side(fixed(0x23), fixed(0x13), bug)
     this.#connect(false)
   }
 
