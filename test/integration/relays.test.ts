@@ -1,7 +1,10 @@
 import { MemoryLevel } from 'memory-level'
 import { afterEach, describe, expect, it } from 'vitest'
+import { outboxStateText } from '../../protocol/delivery/outbox-state.ts'
+import { eid, eidToDid } from '../../protocol/identity/eid.ts'
 import { nodeStatus } from '../../src/api/node-status.ts'
 import type { ConfigInput } from '../../src/config/schema.ts'
+import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import { createNode, type RookeryNode } from '../../src/node.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { systemRandom } from '../../src/platform/random.ts'
@@ -96,5 +99,38 @@ describe('nodes that nobody can dial', () => {
     }
     expect((await b.todos.list({ limit: 10 })).todos.map(({ history }) => history[0]?.messageId).sort()).toEqual(['m1', 'm2', 'm3', 'm4'])
     expect(a.sessions.list()[0]?.resumes).toBeGreaterThan(0)
+  }, 240_000)
+
+  it('[G-18] without a relay have their mail kept by their keepers, from which they fetch it', async () => {
+    const seeds = { kate: systemRandom.bytes(32), bob: systemRandom.bytes(32) }
+    const didOf = (seed: Uint8Array) => eidToDid(eid(nodeCrypto.ed25519.publicKey(seed)))
+    const k = await start({ keeper: { for: [didOf(seeds.bob)] } })
+    const kate = await k.addAgent({ name: 'kate', seed: seeds.kate })
+    const hide: ConfigInput = { announce: NOWHERE, dht: { mode: 'client' }, reachability: { relay: 'off' }, ...joining(k) }
+    const b = await start({ ...hide, keepers: [didOf(seeds.kate)] })
+    const a = await start(hide)
+    const bob = await b.addAgent({ name: 'bob', seed: seeds.bob })
+    const alice = await a.addAgent({ name: 'alice' })
+    await expect.poll(() => [a, b].map((one) => report(one).state), PATIENCE).toEqual(['unreachable', 'unreachable'])
+    await Promise.all([k.locators.publish(kate), b.locators.publish(bob)])
+    await expect.poll(async () => (await b.mail.fetch(bob)).missed, PATIENCE).toBe(0)
+
+    await expect(a.openSession(alice, bob.eid)).rejects.toThrow()
+    const { id } = await a.mail.post({ from: alice, to: bob.eid, message: text('kept') })
+    const state = async () => {
+      const entry = a.mail.outbox.get(id)
+      if (entry === undefined) return 'gone'
+      if (outboxStateText(entry.state) === 'queued-here') await a.mail.retry(entry)
+      return outboxStateText(entry.state)
+    }
+    await expect.poll(state, PATIENCE).toBe('kept-by-1')
+    expect(await k.mail.held()).toMatchObject([{ messages: 1 }])
+    await expect
+      .poll(async () => {
+        await b.mail.fetch(bob)
+        return (await b.todos.list({ limit: 10 })).todos.map(({ history }) => history[0]?.messageId)
+      }, PATIENCE)
+      .toEqual(['kept'])
+    expect(await k.mail.held()).toMatchObject([{ messages: 0 }])
   }, 240_000)
 })
