@@ -41,6 +41,7 @@ export class DirectNetwork {
   readonly #thread: string
   bridge: Bridge | undefined
   #connections = 0
+  #ports = 0
   /** messages that crossed a link, and their bytes */
   readonly carried = { notes: 0, bytes: 0 }
 
@@ -121,8 +122,11 @@ export class DirectNetwork {
     direction: 'inbound' | 'outbound',
     other: { peer: string; index: number; id: string }
   ): DirectConnection {
+    // who is called sees an address of the caller's that is of this connection alone, like a port of the moment: two nodes that call each other at once would
+    // else each take their own call for a second one to the same address, give it up, and be without any
+    const place = direction === 'inbound' ? `${other.peer}.${this.#ports++}` : other.peer
     const end = new DirectConnection(
-      { remoteAddr: multiaddr(`/memory/${other.peer}/p2p/${other.peer}`), direction, log: own.logger.forComponent('sim:direct') },
+      { remoteAddr: multiaddr(`/memory/${place}/p2p/${other.peer}`), direction, log: own.logger.forComponent('sim:direct') },
       this.#wire(id, own.index, other)
     )
     this.#ends.set(id, { connection: end })
