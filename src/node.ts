@@ -62,6 +62,7 @@ import { pushView } from './push/push-view.ts'
 import type { Resolve } from './push/target.ts'
 import { type Base, RookeryNode } from './rookery-node.ts'
 import { createSessionManager, type SessionManagerComponents, type SessionManagerInit } from './sessions/create-session-manager.ts'
+import { CircuitRelays } from './spaces/circuit-relays.ts'
 import { createLocators } from './spaces/create-locators.ts'
 import { createSpaces } from './spaces/create-spaces.ts'
 import { MailRecords } from './spaces/mail-records.ts'
@@ -243,6 +244,11 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   closing.push('solver', 250, () => solver.stop())
   const registry = await createRegistry({ ...components, host, solver }, { registrarsMax: config.registrarsMax, evidence })
   closing.push('registry', 500, () => registry.stop())
+  const relays = new CircuitRelays(
+    { ...components, host, registry },
+    { network: config.network, announceWith: config.reachability.relayServer.enabled ? key.seed : undefined }
+  )
+  closing.push('relays', 1_200, () => relays.stop())
   closing.push('evidence', 500, () => evidence.stop())
   evidence.begin(registry)
   const own = (hex: EidHex) => agents.asEid(eid(fromHex(hex)))
@@ -506,6 +512,7 @@ async function openHost(
         profile: overrides.transport ?? 'quic',
         network: config.network,
         connectionsMax: config.connectionsMax,
+        reachability: config.reachability,
         dht: {
           kBucketSize: config.dht.k,
           alpha: config.dht.alpha,

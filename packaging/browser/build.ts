@@ -1,4 +1,4 @@
-import { readFileSync, realpathSync, rmSync } from 'node:fs'
+import { globSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { builtinModules } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -26,23 +26,30 @@ export const withoutNode: Plugin = {
   }
 }
 
-/** npm installs one version of a package as often as it pleases; a page loads it once. */
+const DOUBLES = ['protons-runtime', 'race-signal', 'it-byte-stream']
+
+/** npm installs one version of a package as often as it pleases; a page loads it once: the copy whose folder comes first by name. */
 const once: Plugin = {
   name: 'one-copy',
   setup({ onLoad }) {
-    const first = new Map<string, string>()
-    onLoad({ filter: /node_modules\/(protons-runtime|race-signal|it-byte-stream)\/.*\.js$/ }, ({ path }) => {
-      const at = /^(.*\/node_modules\/(?:protons-runtime|race-signal|it-byte-stream))(\/.*)$/.exec(realpathSync(path))
-      if (at === null) return undefined
-      const [, folder = '', file = ''] = at
+    const chosen = new Map<string, string>()
+    const nameOf = (folder: string) => {
       const { name, version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as { name: string; version: string }
-      const key = `${name}@${version}${file}`
-      const held = first.get(key)
-      if (held === undefined) {
-        first.set(key, path)
-        return undefined
+      return `${name}@${version}`
+    }
+    for (const double of DOUBLES) {
+      const places = ['', '*/node_modules/', '@*/*/node_modules/'].map((place) => `node_modules/${place}${double}`)
+      for (const folder of globSync(places, { cwd: root }).sort()) {
+        const path = realpathSync(join(root, folder))
+        const name = nameOf(path)
+        if (!chosen.has(name)) chosen.set(name, path)
       }
-      return held === path ? undefined : { contents: `export * from ${JSON.stringify(held)}`, loader: 'js', resolveDir: dirname(path) }
+    }
+    onLoad({ filter: new RegExp(`node_modules/(${DOUBLES.join('|')})/.*\\.js$`) }, ({ path }) => {
+      const [, folder = '', file = ''] = new RegExp(`^(.*/node_modules/(?:${DOUBLES.join('|')}))(/.*)$`).exec(realpathSync(path)) ?? []
+      const held = folder === '' ? undefined : chosen.get(nameOf(folder))
+      if (held === undefined || held === folder) return undefined
+      return { contents: `export * from ${JSON.stringify(held + file)}`, loader: 'js', resolveDir: dirname(path) }
     })
   }
 }

@@ -1,6 +1,7 @@
 import { equals, fromHex } from '../bytes.ts'
 import type { CryptoProvider } from '../crypto/provider.ts'
 import type { AnnounceRecord } from '../records/announce.ts'
+import type { CircuitRelayRecord } from '../records/circuit-relay.ts'
 import type { JoinRecord } from '../records/join.ts'
 import type { PomRecord } from '../records/pom.ts'
 import type { PruneRecord } from '../records/prune.ts'
@@ -8,14 +9,14 @@ import { openSetEntry } from '../records/set-entry.ts'
 import type { RegistrySet } from './registry-messages.ts'
 
 interface EntryCommon {
-  /** its name within the set: EID (members), curator (announcements), DS_ID ‖ curator (children), curator ‖ EID (prunes), accuser (poms) */
+  /** its name within the set: EID (members), curator (announcements), DS_ID ‖ curator (children), curator ‖ EID (prunes), accuser (poms), key of the node (relays) */
   readonly id: Uint8Array
-  /** `seq`, `ts` for prunes and poms: of two entries with one name the higher number wins */
+  /** `seq`, `ts` for prunes, poms and relays: of two entries with one name the higher number wins */
   readonly number: number
   /** Unix seconds */
   readonly exp: number
   readonly gone: boolean
-  /** whom the member follows, who announces or prunes, or who accuses */
+  /** whom the member follows, who announces or prunes, who accuses, or the relay itself */
   readonly curator: Uint8Array
   readonly tags: readonly string[]
   /** a member that no listing shows */
@@ -26,8 +27,9 @@ export type MemberEntry = EntryCommon & { readonly set: 'members'; readonly reco
 export type AnnouncementEntry = EntryCommon & { readonly set: 'announcements' | 'children'; readonly record: AnnounceRecord }
 export type PruneEntry = EntryCommon & { readonly set: 'prunes'; readonly record: PruneRecord }
 export type PomEntry = EntryCommon & { readonly set: 'poms'; readonly record: PomRecord }
+export type RelayEntry = EntryCommon & { readonly set: 'relays'; readonly record: CircuitRelayRecord }
 /** A verified record in its place in a set. */
-export type RegistryEntry = MemberEntry | AnnouncementEntry | PruneEntry | PomEntry
+export type RegistryEntry = MemberEntry | AnnouncementEntry | PruneEntry | PomEntry | RelayEntry
 
 /**
  * Every check that a registrar makes before it stores and a reader before it believes: the set takes the kind, the record is whole, signed
@@ -65,6 +67,20 @@ export function verifyRegistryEntry(
       exp,
       gone: false,
       curator: accuser,
+      tags: [],
+      unlisted: false,
+      record: opened.record
+    }
+  }
+  if (opened.set === 'relays') {
+    const { ts, exp, node, gone } = opened.record.payload
+    return {
+      set: 'relays',
+      id: fromHex(opened.id),
+      number: ts,
+      exp,
+      gone: gone === true,
+      curator: node,
       tags: [],
       unlisted: false,
       record: opened.record

@@ -8,7 +8,7 @@ export const REGISTRY_REQUEST_BYTES_MAX = 16 * 1024
 export const REGISTRY_RESPONSE_BYTES_MAX = 1024 * 1024
 
 /** The sets that a registrar keeps, each under a 32-byte key. */
-export const REGISTRY_SETS = ['members', 'announcements', 'children', 'prunes', 'poms'] as const
+export const REGISTRY_SETS = ['members', 'announcements', 'children', 'prunes', 'poms', 'relays'] as const
 export type RegistrySet = (typeof REGISTRY_SETS)[number]
 
 export const REGISTRY_STATUSES = ['ok', 'stale', 'invalid', 'full', 'need-work'] as const
@@ -21,7 +21,7 @@ export const LIST_LIMIT_MAX = 100
 export const KEYS_LIMIT_MAX = 1_000
 export const QUERY_TAGS_MAX = 16
 export const TAG_BYTES_MAX = 64
-/** An entry's name within its set: EID for members, curator for announcements, DS_ID ‖ curator for children, curator ‖ EID for prunes. */
+/** An entry's name within its set: EID for members, curator for announcements, DS_ID ‖ curator for children, curator ‖ EID for prunes, the node's key for relays. */
 export const ENTRY_ID_BYTES_MAX = 64
 /** A set's code and its key. */
 const KEYS_CURSOR_BYTES = 1 + REGISTRY_KEY_BYTES

@@ -4,6 +4,7 @@ import { nodeCrypto as crypto } from '../../src/crypto/node-crypto.ts'
 import {
   alice,
   arbAnnounce,
+  arbCircuitRelay,
   arbGp,
   arbJoin,
   arbLocator,
@@ -23,6 +24,7 @@ import { dsId, gpCoordinate, prefixId } from '../discovery/names.ts'
 import { ProtocolError } from '../errors.ts'
 import { eid } from '../identity/eid.ts'
 import { type Announce, announceTombstone, announceType } from './announce.ts'
+import { type CircuitRelay, circuitRelaysKey, circuitRelayTombstone, circuitRelayType } from './circuit-relay.ts'
 import { selectDhtValue, validateDhtValue } from './dht-value.ts'
 import { buildRecord, decodeRecord, openRecord, type RecordPayload, type RecordType } from './envelope.ts'
 import { gpTombstone, gpType } from './gp.ts'
@@ -50,7 +52,8 @@ const kinds: Case[] = [
   kind(joinType, arbJoin, bob),
   kind(pruneType, arbPrune, alice),
   kind(gpType, arbGp, alice),
-  kind(mailType, arbMail, alice)
+  kind(mailType, arbMail, alice),
+  kind(circuitRelayType, arbCircuitRelay, alice)
 ]
 
 const energy = { ns: 'org.agentnet', topic: 'marketplace.energy', ver: 1 }
@@ -405,8 +408,21 @@ describe('registry entries', () => {
   })
 
   it('[G-28] refuses a record of another kind in each set', () => {
-    const records = { members: child, announcements: signJoin(), children: signJoin(), prunes: child, poms: child }
+    const records = { members: child, announcements: signJoin(), children: signJoin(), prunes: child, poms: child, relays: child }
     for (const set of REGISTRY_SETS) expect(codeOf(() => openSetEntry(crypto, set, spaceId, records[set], NOW_MS))).toBe('RECORD_KIND')
+  })
+
+  it('takes a relay under the one key of all relays, and of two records of one node the later', () => {
+    const relay: CircuitRelay = { node: alice.publicKey, addrs: ['/ip4/192.0.2.7/udp/4001/quic-v1'], ts: NOW_SEC - 10, exp: NOW_SEC + 600 }
+    const key = circuitRelaysKey(crypto)
+    const sign = (payload: CircuitRelay) =>
+      openSetEntry(crypto, 'relays', key, buildRecord(crypto, circuitRelayType, payload, alice).bytes, NOW_MS)
+    const [held, later] = [sign(relay), sign({ ...relay, ts: NOW_SEC - 9 })]
+    expect(selectSetEntry(held, later)).toMatchObject({ winner: 'offered' })
+    expect(selectSetEntry(later, held)).toMatchObject({ winner: 'held' })
+    expect(selectSetEntry(held, sign({ ...relay, addrs: [] }))).toEqual({ winner: 'held', reason: 'older' })
+    expect(selectSetEntry(held, sign({ ...circuitRelayTombstone(relay, NOW_SEC), addrs: [] }))).toMatchObject({ winner: 'offered' })
+    expect(codeOf(() => openSetEntry(crypto, 'relays', spaceId, held.record.bytes, NOW_MS))).toBe('RECORD_KEY_MISMATCH')
   })
 
   it('[F031] orders the entries of one place as the DHT does', () => {

@@ -3,6 +3,7 @@ import type { CryptoProvider } from '../crypto/provider.ts'
 import { type DsId, dsId, prefixIds, SHARDS_MAX } from '../discovery/names.ts'
 import type { Eid } from '../identity/eid.ts'
 import { type Announce, type AnnounceRecord, announceType, selectAnnounce } from './announce.ts'
+import { type CircuitRelayRecord, circuitRelaysKey, circuitRelayType, selectCircuitRelay } from './circuit-relay.ts'
 import { decodeRecord, openRecord } from './envelope.ts'
 import { type JoinRecord, joinType, selectJoin } from './join.ts'
 import { openPom, type PomRecord, pomKey, pomType, selectPom } from './pom.ts'
@@ -10,7 +11,7 @@ import { type Prune, type PruneRecord, pruneType, selectPrune } from './prune.ts
 import type { Selection } from './selection.ts'
 
 /** The sets that registrars keep (protocol/README.md §4). */
-export const REGISTRY_SETS = ['members', 'announcements', 'children', 'prunes', 'poms'] as const
+export const REGISTRY_SETS = ['members', 'announcements', 'children', 'prunes', 'poms', 'relays'] as const
 export type RegistrySet = (typeof REGISTRY_SETS)[number]
 
 /** A verified record with the name of its place in the set: a second one with the same `id` takes or leaves that place. */
@@ -20,10 +21,11 @@ export type SetEntry =
   | { set: 'children'; id: string; record: AnnounceRecord }
   | { set: 'prunes'; id: string; record: PruneRecord }
   | { set: 'poms'; id: string; record: PomRecord }
+  | { set: 'relays'; id: string; record: CircuitRelayRecord }
 
 /**
  * Verifies a record as a member of `set` at `key`: registrars on PUT, readers on LIST.
- * @param key - 32 bytes: DS_ID or a shard of it (members), DS_ID (announcements, prunes), PREFIX_ID (children), `H("pom" ‖ EID)` (poms)
+ * @param key - 32 bytes: DS_ID or a shard of it (members), DS_ID (announcements, prunes), PREFIX_ID (children), `H("pom" ‖ EID)` (poms), the one key of all relays
  * @param nowMs - wall clock, ms since the Unix epoch
  * @throws ProtocolError `RECORD_KEY_MISMATCH` when the record belongs under another key, or what `openRecord` and `openPom` refuse
  */
@@ -50,6 +52,10 @@ export function openSetEntry(crypto: CryptoProvider, set: RegistrySet, key: Uint
       const record = openPom(crypto, bytes, { nowMs, belongs: (p) => equals(pomKey(crypto, p.target), key) })
       return { set, id: toHex(record.payload.accuser), record }
     }
+    case 'relays': {
+      const record = openRecord(crypto, circuitRelayType, bytes, { nowMs, belongs: () => equals(circuitRelaysKey(crypto), key) })
+      return { set, id: toHex(record.payload.node), record }
+    }
   }
 }
 
@@ -73,6 +79,10 @@ export function claimedPlace(crypto: CryptoProvider, set: RegistrySet, bytes: Ui
       return { id: pruneId(decodeRecord(pruneType, bytes).payload), gone: false }
     case 'poms':
       return { id: toHex(decodeRecord(pomType, bytes).payload.accuser), gone: false }
+    case 'relays': {
+      const { node, gone } = decodeRecord(circuitRelayType, bytes).payload
+      return { id: toHex(node), gone: gone === true }
+    }
   }
 }
 
@@ -84,6 +94,7 @@ export function selectSetEntry(held: SetEntry, offered: SetEntry): Selection {
   if (held.set === 'announcements' && offered.set === 'announcements') return selectAnnounce(held.record, offered.record)
   if (held.set === 'children' && offered.set === 'children') return selectAnnounce(held.record, offered.record)
   if (held.set === 'poms' && offered.set === 'poms') return selectPom(held.record, offered.record)
+  if (held.set === 'relays' && offered.set === 'relays') return selectCircuitRelay(held.record, offered.record)
   throw new TypeError('entries of different sets are not compared')
 }
 

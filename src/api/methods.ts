@@ -17,6 +17,7 @@ import type { ExecutionStanding } from '../ecc/required-execution.ts'
 import { RookeryError } from '../errors.ts'
 import type { StandingView } from '../evidence/evidence.ts'
 import type { LocalPointView } from '../local/local-points.ts'
+import type { ReachabilityReport } from '../net/reachability.ts'
 import type { OwnPointView, PointView } from '../points/points.ts'
 import type { SessionInfo } from '../sessions/session.ts'
 import type { SessionDetails } from '../sessions/session-details.ts'
@@ -360,6 +361,8 @@ export interface NodeStatus {
   /** setting `network`: whether private addresses are dialled and published */
   scope: 'lan' | 'public'
   addresses: string[]
+  /** how others reach this node; absent in memory */
+  reachability?: ReachabilityReport
   peers: number
   routingTableSize: number
   dhtMode: 'client' | 'server'

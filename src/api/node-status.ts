@@ -63,6 +63,7 @@ export async function nodeStatus(node: RookeryNode): Promise<NodeStatus> {
     network: peers === 0 ? 'isolated' : 'connected',
     scope: config.network,
     addresses: host.addresses(),
+    ...(host.reachability === undefined ? {} : { reachability: host.reachability.report() }),
     peers,
     routingTableSize: host.dht.routingTableSize(),
     dhtMode: host.dht.mode(),

@@ -112,6 +112,36 @@ export const configSchema = z.strictObject({
       disjointPaths: z.int().min(1).max(16).default(2)
     })
     .prefault({}),
+  /** how others reach this node where they cannot simply dial it (docs/reachability.md) */
+  reachability: z
+    .strictObject({
+      /** peers are asked whether they can dial this node; what they say decides of relays and of `dht.mode` `auto` */
+      autonat: z.boolean().default(true),
+      /** `auto`: places at relays while others cannot dial this node; `always`: in any case; `off`: never */
+      relay: z.enum(['auto', 'always', 'off']).default('auto'),
+      /** carrying connections of others: for nodes that everyone can dial, by their operator's wish */
+      relayServer: z
+        .strictObject({
+          enabled: z.boolean().default(false),
+          /** nodes that hold a place at a time */
+          reservationsMax: z.int().min(1).max(10_000).default(64),
+          /** bytes that one carried connection brings, both ways together */
+          bytesMax: z
+            .int()
+            .min(65_536)
+            .max(16 * 2 ** 30)
+            .default(32 * 1_048_576),
+          /** how long one carried connection lasts */
+          duration: duration({ minMs: 10 * SECOND, maxMs: DAY }).prefault('30m')
+        })
+        .transform(({ duration, ...rest }) => ({ ...rest, durationMs: duration }))
+        .prefault({}),
+      /** try for a direct connection in place of a carried one */
+      dcutr: z.boolean().default(true),
+      /** ask the router for a port by UPnP; it changes a device that is not this machine's, so it is said here */
+      upnp: z.boolean().default(false)
+    })
+    .prefault({}),
   /** registrars of a key, protocol/README.md §4 */
   registrarsMax: z.int().min(1).max(20).default(20),
   connectionsMax: z.int().min(8).max(10_000).default(300),

@@ -30,6 +30,8 @@ const PEER_TIMES_MIN = 3
 /** So many that could not reach us, and none that could, make a NAT or a firewall. */
 const DIAL_BACKS_FAILED_MIN = 2
 const SHOWN_MAX = 5
+const OPEN_PORT =
+  'forward the port of the node (UDP and TCP) in the router and set announce to the address outside, or set reachability.upnp to true where the router knows UPnP'
 
 /** What is wrong with this node's network, the worst first; none: all that can be seen from here is well. Pure. */
 export function diagnoseNetwork(facts: NetworkFacts): NetworkFinding[] {
@@ -149,15 +151,37 @@ function addresses({ addresses, scope, dhtMode }: NetworkFacts): NetworkFinding 
   }
 }
 
-function nat({ dialBacks, dhtMode }: NetworkFacts): NetworkFinding | undefined {
+function nat({ dialBacks, dhtMode, reachability }: NetworkFacts): NetworkFinding | undefined {
   if (dialBacks.reached > 0 || dialBacks.failed < DIAL_BACKS_FAILED_MIN) return undefined
+  const relays = reachability?.relays ?? []
+  if (relays.length > 0) {
+    return {
+      code: 'BEHIND_NAT',
+      severity: 'warning',
+      title: 'others reach this node over relays alone: it is behind a NAT or a firewall',
+      evidence: [
+        `${dialBacks.failed} of ${dialBacks.asked} peers asked dialled back and did not get through`,
+        ...relays.map(({ peer }) => `relay ${peer}`),
+        `DHT ${dhtMode}`
+      ],
+      remedy: `nothing has to be done; for more speed ${OPEN_PORT}`
+    }
+  }
   return {
     code: 'BEHIND_NAT',
     severity: 'warning',
     title: 'others cannot open a connection to this node: it is behind a NAT or a firewall',
-    evidence: [`${dialBacks.failed} of ${dialBacks.asked} peers asked dialled back and did not get through`, `DHT ${dhtMode}`],
+    evidence: [
+      `${dialBacks.failed} of ${dialBacks.asked} peers asked dialled back and did not get through`,
+      ...(reachability === undefined
+        ? []
+        : [`relays: ${reachability.relay === 'off' ? 'off by setting' : 'none has a place for this node'}`]),
+      `DHT ${dhtMode}`
+    ],
     remedy:
-      'forward the port of the node (UDP and TCP) in the router and set announce to the address outside; others then reach your agents by themselves'
+      reachability?.relay === 'off'
+        ? 'set reachability.relay to auto, so that relays carry those who call'
+        : `${OPEN_PORT}; or run a node with reachability.relayServer.enabled where everyone can dial it; until then keepers hold mail for your agents`
   }
 }
 

@@ -60,10 +60,18 @@ export async function examineNetwork(look: Look): Promise<NetworkFacts> {
     dhtMode: host.dht.mode(),
     udp,
     dialBacks,
+    ...reachabilityOf(node),
     ...times,
     ...(held === undefined ? {} : { clockHeld: held }),
     faultyRegistrars: node.registry.faulty()
   }
+}
+
+function reachabilityOf({ host, config }: RookeryNode): Pick<NetworkFacts, 'reachability'> {
+  if (host.reachability === undefined) return {}
+  const { state, relays, external } = host.reachability.report()
+  const { relay, upnp } = config.reachability
+  return { reachability: { state, relays, external, relay, upnp } }
 }
 
 async function tryBootstrap(look: Look): Promise<DialFact[]> {

@@ -1,3 +1,4 @@
+import type { ReachabilityReport } from '../net/reachability.ts'
 import type { NetworkKind } from '../spaces/address-scope.ts'
 import type { RegistrarReport } from '../spaces/registrar-book.ts'
 
@@ -38,6 +39,8 @@ export interface NetworkFacts {
   connections: { transport: string; count: number }[]
   /** connected peers that were asked to dial back by a new connection, and what they said */
   dialBacks: { asked: number; reached: number; failed: number }
+  /** how others reach this node, as it judges itself; absent in memory */
+  reachability?: Pick<ReachabilityReport, 'state' | 'relays' | 'external'> & { relay: 'auto' | 'always' | 'off'; upnp: boolean }
   peerTimes: PeerTimeFact[]
   /** why queues are held: the node's own clock jumped */
   clockHeld?: string

@@ -26,7 +26,8 @@ import type { Host } from './host.ts'
 import { Libp2pHost } from './libp2p-host.ts'
 import { libp2pLogger } from './libp2p-log.ts'
 import { ListenLog } from './listen-log.ts'
-import { byDialOrder, isLinkLocal, isPublicAddr, parseAddr, parseBootstrap } from './multiaddrs.ts'
+import { byDialOrder, isLinkLocal, isPublicAddr, parseAddr, parseBootstrap, transportOf } from './multiaddrs.ts'
+import type { CircuitClient, CircuitServer, ReachabilityInit } from './nat-services.ts'
 import { closestInTable } from './nearest-in-table.ts'
 import { PeerMemory } from './peer-memory.ts'
 import { withPlainLocks } from './peer-store-locks.ts'
@@ -60,6 +61,14 @@ export interface HostPlatform {
   readonly listenDefault: readonly string[]
   /** what finds peers of this LAN */
   lanDiscovery?(): (components: never) => PeerDiscovery
+  /** what makes a host reachable behind a router */
+  readonly nat?: {
+    client(): CircuitClient
+    server(init: ReachabilityInit['relayServer']): CircuitServer
+    services(init: ReachabilityInit, isPublic: boolean, server: CircuitServer | undefined): Record<string, unknown>
+    /** addresses of this machine with their networks, such as `192.168.1.7/24`, in a settled order */
+    interfaces(): string[]
+  }
 }
 
 export interface HostComponents {
@@ -92,6 +101,8 @@ export interface HostInit {
   /** `public`: private addresses are neither stored, passed on nor dialled */
   network?: 'lan' | 'public' | undefined
   connectionsMax?: number | undefined
+  /** absent: no relay is sought and nobody is asked, but others are dialled over theirs */
+  reachability?: ReachabilityInit | undefined
   dht?:
     | {
         kBucketSize?: number | undefined
@@ -160,6 +171,12 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
     })
   }
 
+  const nat = profile === 'memory' ? undefined : platform.nat
+  const circuits = nat?.client()
+  const reachability = nat === undefined ? undefined : init.reachability
+  const circuitServer = reachability?.relayServer.enabled === true ? nat?.server(reachability.relayServer) : undefined
+  const factories = profile === 'memory' && memoryTransport !== undefined ? [memoryTransport] : await platform.transports(profile, listen)
+  let announced = (addrs: Multiaddr[]): Multiaddr[] => addrs.filter((addr) => transportOf(addr.toString()) !== 'relay')
   const libp2p = await createLibp2p({
     start: false,
     privateKey,
@@ -169,12 +186,11 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
     addresses: {
       listen,
       announce,
-      announceFilter: (addrs: Multiaddr[]) => addrs.filter(isPublic ? isPublicAddr : (addr) => !isLinkLocal(addr))
+      announceFilter: (addrs: Multiaddr[]) => announced(addrs.filter(isPublic ? isPublicAddr : (addr) => !isLinkLocal(addr)))
     },
-    transports: (profile === 'memory' && memoryTransport !== undefined
-      ? [memoryTransport]
-      : await platform.transports(profile, listen)
-    ).map((make) => (c: never) => listening.watch(make(c))) as never,
+    transports: [...factories, ...(circuits === undefined ? [] : [circuits.make])].map(
+      (make) => (c: never) => listening.watch(make(c))
+    ) as never,
     transportManager: { faultTolerance: FaultTolerance.NO_FATAL },
     connectionEncrypters: profile === 'memory' ? [plaintext()] : [noise()],
     streamMuxers: [yamux({ enableKeepAlive: profile !== 'memory', streamOptions: { maxStreamWindowSize: YAMUX_STREAM_WINDOW_BYTES } })],
@@ -186,11 +202,18 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
       inboundStreamProtocolNegotiationTimeout: NEGOTIATION_MS,
       addressSorter: (a, b) => byDialOrder(a.multiaddr, b.multiaddr)
     },
-    connectionGater: isPublic
-      ? { denyDialMultiaddr: (addr) => !isPublicAddr(addr), filterMultiaddrForPeer: (_peer, addr) => isPublicAddr(addr) }
-      : { denyDialMultiaddr: () => false },
+    connectionGater: {
+      ...(isPublic
+        ? {
+            denyDialMultiaddr: (addr: Multiaddr) => !isPublicAddr(addr),
+            filterMultiaddrForPeer: (_peer: unknown, addr: Multiaddr) => isPublicAddr(addr)
+          }
+        : { denyDialMultiaddr: () => false }),
+      denyInboundRelayReservation: (source) => circuitServer?.refuses(source) ?? true
+    },
     peerDiscovery: discovery as never,
     services: {
+      ...((reachability === undefined ? {} : nat?.services(reachability, isPublic, circuitServer)) as Record<string, never>),
       identify: identify({ timeout: IDENTIFY_TIMEOUT_MS }),
       ping: ping(),
       dht: (c: KadDHTComponents) => {
@@ -235,16 +258,29 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
   const isAllowed = (addr: Multiaddr) => !isPublic || isPublicAddr(addr)
   const lookup = new Lookup({ kad, self, peerStore, crypto, clock, connected, isAllowed }, { kBucketSize, alpha, disjointPaths })
   const host = new Libp2pHost(
-    { clock, random, logger: log, libp2p: libp2p as unknown as Libp2p, datastore, peers: memoryOfPeers },
+    {
+      clock,
+      random,
+      logger: log,
+      libp2p: libp2p as unknown as Libp2p,
+      datastore,
+      peers: memoryOfPeers,
+      circuits,
+      circuitServer,
+      interfaces: nat === undefined ? undefined : () => nat.interfaces()
+    },
     {
       bootstrap: bootstrapPeers,
       isPublic,
       bucketSize: kBucketSize,
+      reachability,
       autoMode: isAuto ? { mode: () => kad.getMode(), setMode: (mode) => kad.setMode(mode) } : undefined
     },
     (addresses, signal) => new KademliaDht({ kad, peer: self, peerStore, datastore, lookup, crypto, clock, signal, addresses, connected })
   )
   onLan = (peer, addrs) => host.discovered(peer, addrs)
+  const { reachability: keeper } = host
+  if (keeper !== undefined) announced = (addrs) => keeper.announced(addrs)
   try {
     await host.serveDialBacks()
     await libp2p.start()

@@ -17,7 +17,10 @@ const SETTLED_MS = 15 * 60_000
 
 export interface DhtModeInit {
   mode(): 'client' | 'server'
-  setMode(mode: 'client' | 'server'): Promise<void>
+  /** absent: what peers say is told, and the mode stays as it is set */
+  setMode?: ((mode: 'client' | 'server') => Promise<void>) | undefined
+  /** hears of every verdict: whether others can dial this node */
+  judged?: ((verdict: 'direct' | 'private') => void) | undefined
   /** addresses told to others */
   addresses(): string[]
   /** peers with an open connection */
@@ -78,15 +81,20 @@ export class DhtModeKeeper {
   async #round(): Promise<boolean> {
     const { signal } = this.#stopping
     if (this.#init.addresses().length === 0) {
+      this.#init.judged?.('private')
       await this.#switch('client', 'it has no address that others can dial')
       return true
     }
-    const answers = await Promise.all(this.#drawn().map((peer) => this.#init.ask(peer, signal)))
+    const asked = this.#drawn()
+    const answers = await Promise.all(asked.map((peer) => this.#init.ask(peer, signal)))
     if (answers.includes(true)) {
+      this.#init.judged?.('direct')
       await this.#switch('server', 'a peer reached it by a new connection')
       return true
     }
     const refusals = answers.filter((answer) => answer === false).length
+    // one that is alone in saying no moves no mode; a place at a relay too many does no harm
+    if (refusals >= Math.min(REFUSALS_MIN, asked.length) && refusals > 0) this.#init.judged?.('private')
     if (refusals < REFUSALS_MIN) return false
     await this.#switch('client', `${refusals} peers could not reach it: behind a NAT or a firewall`)
     return true
@@ -102,8 +110,9 @@ export class DhtModeKeeper {
   }
 
   async #switch(mode: 'client' | 'server', why: string): Promise<void> {
-    if (this.#stopping.signal.aborted || this.#init.mode() === mode) return
-    await this.#init.setMode(mode)
+    const { setMode } = this.#init
+    if (setMode === undefined || this.#stopping.signal.aborted || this.#init.mode() === mode) return
+    await setMode(mode)
     this.#c.logger.info({ mode, why }, `this node is a ${mode} of the DHT now`)
   }
 

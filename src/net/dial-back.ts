@@ -110,7 +110,7 @@ export function isOfSameIp(addr: string, remoteAddr: string): boolean {
   try {
     const [first] = multiaddr(withoutPeer(addr)).getComponents()
     const [seen] = multiaddr(remoteAddr).getComponents()
-    if (addr.includes('/p2p-circuit') || first === undefined || seen === undefined) return false
+    if (addr.includes('/p2p-circuit') || remoteAddr.includes('/p2p-circuit') || first === undefined || seen === undefined) return false
     return (first.name === 'ip4' || first.name === 'ip6') && first.name === seen.name && first.value === seen.value
   } catch {
     return false

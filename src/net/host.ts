@@ -1,4 +1,5 @@
 import type { ByteStream } from './byte-stream.ts'
+import type { HostReachability } from './reachability.ts'
 
 /** Where a node can be dialled. */
 export interface PeerAddress {
@@ -39,6 +40,8 @@ export interface Host {
   /** Called when our own dialable addresses change. */
   onAddressesChanged(listener: () => void): () => void
   readonly dht: Dht
+  /** how others reach this node; absent where no transport goes through a network, or nobody asked for it */
+  readonly reachability?: HostReachability | undefined
   stop(): Promise<void>
 }
 

@@ -1,6 +1,6 @@
 import type { Connection, Libp2p, PeerId, Stream } from '@libp2p/interface'
 import { peerIdFromString } from '@libp2p/peer-id'
-import { multiaddr } from '@multiformats/multiaddr'
+import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
@@ -12,7 +12,9 @@ import { DhtModeKeeper } from './dht-mode.ts'
 import { askDialBack, DIAL_BACK_MS, DIAL_BACK_PROTOCOL, DialBack } from './dial-back.ts'
 import type { Dht, Host, PeerAddress } from './host.ts'
 import { connectionInfo, Libp2pByteStream } from './libp2p-stream.ts'
-import { byTransport, isPublicAddr, withoutPeer } from './multiaddrs.ts'
+import { byTransport, isPublicAddr, transportOf, withoutPeer } from './multiaddrs.ts'
+import { NatReachability } from './nat-reachability.ts'
+import type { CircuitClient, CircuitServer, ReachabilityInit } from './nat-services.ts'
 import type { PeerMemory } from './peer-memory.ts'
 import { Rejoin } from './rejoin.ts'
 import { TableCare } from './table-care.ts'
@@ -23,6 +25,8 @@ const STOP_TIMEOUT_MS = 4_500
 const REUSE_PATIENCE_MS = 1_000
 /** Dialling, however many addresses there are, and negotiating */
 const OPEN_TIMEOUT_MS = 20_000
+/** Where a peer can be reached both ways, its relays are tried beside its own addresses when those have not answered by then. */
+const RELAY_BESIDE_MS = 1_000
 /** Connections from which on multicast is no longer needed, and dials that it may have under way */
 const DISCOVERED_MAX = 16
 const DISCOVERING_MAX = 4
@@ -37,6 +41,11 @@ export interface Libp2pHostComponents {
   libp2p: Libp2p
   datastore: DhtDatastore
   peers: PeerMemory
+  /** dials over relays; absent over transports that know none */
+  circuits?: CircuitClient | undefined
+  circuitServer?: CircuitServer | undefined
+  /** addresses of this machine with their networks */
+  interfaces?: (() => string[]) | undefined
 }
 
 export interface Libp2pHostInit {
@@ -46,6 +55,8 @@ export interface Libp2pHostInit {
   bucketSize: number
   /** absent: the mode stays as it is set */
   autoMode?: { mode(): 'client' | 'server'; setMode(mode: 'client' | 'server'): Promise<void> } | undefined
+  /** absent: nothing is done about it */
+  reachability?: ReachabilityInit | undefined
 }
 
 interface Opened {
@@ -57,6 +68,7 @@ interface Opened {
 export class Libp2pHost implements Host {
   readonly peer: string
   readonly dht: Dht
+  readonly reachability: NatReachability | undefined
   readonly #c: Libp2pHostComponents
   readonly #init: Libp2pHostInit
   readonly #stopped = new AbortController()
@@ -94,13 +106,21 @@ export class Libp2pHost implements Host {
       takeIn: (signal) => this.dht.takeInConnected({ signal })
     })
     const { libp2p } = components
-    const { autoMode } = init
-    if (autoMode !== undefined) {
+    const { autoMode, reachability } = init
+    const { circuits, interfaces } = components
+    if (reachability !== undefined && circuits !== undefined && interfaces !== undefined) {
+      this.reachability = new NatReachability(
+        { ...components, client: circuits, server: components.circuitServer, interfaces },
+        { settings: reachability, isPublic: init.isPublic, dial: (target, signal) => this.#dial(target, signal, false) }
+      )
+    }
+    if (reachability === undefined ? autoMode !== undefined : reachability.autonat) {
       this.#modeKeeper = new DhtModeKeeper(components, {
-        mode: () => autoMode.mode(),
-        setMode: (mode) => autoMode.setMode(mode),
-        addresses: () => this.addresses(),
-        peers: () => this.peers(),
+        mode: () => this.dht.mode(),
+        setMode: autoMode === undefined ? undefined : (mode) => autoMode.setMode(mode),
+        judged: (verdict) => this.reachability?.judge(verdict),
+        addresses: () => this.#directAddresses(),
+        peers: () => this.reachability?.witnesses() ?? this.peers(),
         ask: (peer, signal) => this.#askDialBack(peer, signal)
       })
     }
@@ -114,7 +134,8 @@ export class Libp2pHost implements Host {
     this.#addressesTold = this.addresses().join()
     this.#rejoin.start()
     this.#scheduleSweep()
-    if (this.#modeKeeper !== undefined && this.addresses().length === 0) this.#modeKeeper.addressesChanged()
+    this.reachability?.begin()
+    if (this.#modeKeeper !== undefined && this.#directAddresses().length === 0) this.#modeKeeper.addressesChanged()
   }
 
   /** Answers who asks whether we can reach it; called before the host begins. */
@@ -134,7 +155,7 @@ export class Libp2pHost implements Host {
     const scope = this.#scope(signal, DIAL_BACK_MS)
     try {
       const stream = await this.openStream({ peer, addrs: [] }, DIAL_BACK_PROTOCOL, { signal: scope.signal })
-      return await askDialBack(stream, this.addresses(), scope.signal)
+      return await askDialBack(stream, this.#directAddresses(), scope.signal)
     } catch {
       return undefined // one that cannot be asked says nothing
     } finally {
@@ -163,6 +184,10 @@ export class Libp2pHost implements Host {
       .sort(byTransport)
   }
 
+  #directAddresses(): string[] {
+    return this.addresses().filter((addr) => transportOf(addr) !== 'relay')
+  }
+
   peers(): string[] {
     return this.#c.libp2p.getPeers().map(String)
   }
@@ -188,10 +213,14 @@ export class Libp2pHost implements Host {
     }
   }
 
-  /** A peer that restarted has a newer connection than the dead one we may still hold, so the newest is the one to trust. */
+  /**
+   * A peer that restarted has a newer connection than the dead one we may still hold, so the newest is the one to trust; one over a relay, whose
+   * bytes and time are limited, where there is no other.
+   */
   #newestConnection(id: PeerId): Connection | undefined {
-    const open = this.#c.libp2p.getConnections(id).filter((connection) => connection.status === 'open' && connection.limits === undefined)
-    return open.sort((a, b) => b.timeline.open - a.timeline.open)[0]
+    const open = this.#c.libp2p.getConnections(id).filter((connection) => connection.status === 'open')
+    const isRelayed = ({ limits }: Connection) => Number(limits !== undefined)
+    return open.sort((a, b) => isRelayed(a) - isRelayed(b) || b.timeline.open - a.timeline.open)[0]
   }
 
   /**
@@ -238,10 +267,72 @@ export class Libp2pHost implements Host {
   }
 
   #newStream(connection: Connection, protocol: string, signal: AbortSignal): Promise<Stream> {
-    return connection.newStream(protocol, { signal, maxOutboundStreams: OUTBOUND_STREAMS_MAX, runOnLimitedConnection: false })
+    return connection.newStream(protocol, { signal, maxOutboundStreams: OUTBOUND_STREAMS_MAX, runOnLimitedConnection: true })
   }
 
-  async #dial(target: { peer: string; addrs: readonly string[] }, signal: AbortSignal, force: boolean): Promise<Connection> {
+  /**
+   * Directly, and over the peer's relays beside it where that has not answered after a second. libp2p by itself tries address after address, six
+   * seconds each, and relays last: who sits behind a router would be given up before it came to them.
+   */
+  async #dial(target: PeerAddress, signal: AbortSignal, force: boolean): Promise<Connection> {
+    const { circuits, clock } = this.#c
+    const relayed = circuits === undefined ? [] : await this.#relayedAddrs(target)
+    const others = target.addrs.filter((addr) => transportOf(addr) !== 'relay')
+    if (circuits === undefined || relayed.length === 0) return await this.#dialDirect(target, signal, force)
+    const settled = new AbortController()
+    const overRelays = async () => {
+      for (const addr of relayed.slice(0, -1)) {
+        try {
+          return await circuits.dial(addr, signal)
+        } catch {
+          signal.throwIfAborted()
+        }
+      }
+      return await circuits.dial(relayed.at(-1) as Multiaddr, signal)
+    }
+    if (others.length === 0) return await overRelays()
+    const direct = this.#dialDirect({ ...target, addrs: others }, signal, force)
+    const failed = direct.then(
+      () => undefined,
+      () => undefined
+    )
+    const beside = Promise.race([clock.sleep(RELAY_BESIDE_MS, { signal: settled.signal }).catch(() => undefined), failed]).then(
+      async () => {
+        if (settled.signal.aborted) throw new Error('a direct connection is there')
+        return await overRelays()
+      }
+    )
+    try {
+      return await Promise.any([direct, beside])
+    } catch (error) {
+      signal.throwIfAborted()
+      throw error instanceof AggregateError ? error.errors[0] : error
+    } finally {
+      settled.abort()
+    }
+  }
+
+  /** Of the target, or where it names no address, of what the peer told of itself. */
+  async #relayedAddrs(target: PeerAddress): Promise<Multiaddr[]> {
+    const known =
+      target.addrs.length > 0
+        ? target.addrs
+        : await this.#c.libp2p.peerStore.get(parsePeer(target.peer)).then(
+            ({ addresses }) => addresses.map((one) => one.multiaddr.toString()),
+            () => []
+          )
+    return known.flatMap((addr) => {
+      if (transportOf(addr) !== 'relay') return []
+      try {
+        const parsed = multiaddr(`${withoutPeer(addr)}/p2p/${target.peer}`)
+        return this.#init.isPublic && !isPublicAddr(parsed) ? [] : [parsed]
+      } catch {
+        return []
+      }
+    })
+  }
+
+  async #dialDirect(target: PeerAddress, signal: AbortSignal, force: boolean): Promise<Connection> {
     const { libp2p } = this.#c
     const id = parsePeer(target.peer)
     const addrs = target.addrs.flatMap((addr) => {
@@ -283,7 +374,7 @@ export class Libp2pHost implements Host {
       {
         maxInboundStreams: options.inboundStreamsMax ?? INBOUND_STREAMS_MAX,
         maxOutboundStreams: OUTBOUND_STREAMS_MAX,
-        runOnLimitedConnection: false
+        runOnLimitedConnection: true
       }
     )
   }
@@ -318,6 +409,7 @@ export class Libp2pHost implements Host {
     this.#rejoin.stop()
     this.#tableCare.stop()
     this.#modeKeeper?.stop()
+    this.reachability?.stop()
     this.#cancelSweep?.()
     this.#stopped.abort(new RookeryError('HOST_STOPPED', 'the node stops', { kind: 'unavailable' }))
     const gaveUp = Promise.withResolvers<'late'>()
@@ -379,13 +471,16 @@ export class Libp2pHost implements Host {
     this.#rejoin.connected()
     this.#tableCare.peerArrived()
     this.#modeKeeper?.peerArrived()
+    this.reachability?.peerArrived()
     this.#tell({ kind: 'connect', peer })
     void this.#remember(id).catch((error: unknown) => this.#c.logger.debug({ peer, error: String(error) }, 'a peer was not remembered'))
   }
 
   /** Dialled addresses only: where an inbound connection came from is a port nobody listens on. */
   async #remember(id: PeerId): Promise<void> {
-    const outbound = this.#c.libp2p.getConnections(id).filter((connection) => connection.direction === 'outbound')
+    const outbound = this.#c.libp2p
+      .getConnections(id)
+      .filter((connection) => connection.direction === 'outbound' && connection.limits === undefined)
     const addrs = outbound.map((connection) => withoutPeer(connection.remoteAddr.toString()))
     await this.#c.peers.met(id.toString(), this.#init.isPublic ? addrs.filter((addr) => isPublicAddr(multiaddr(addr))) : addrs)
   }

@@ -1,36 +1,15 @@
 import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
 import { RookeryError } from '../errors.ts'
+import { isGlobal4, isGlobal6 } from '../platform/address-scope.ts'
 import type { ConnectionInfo } from './byte-stream.ts'
-import { IpRanges, ipBytes } from './ip-ranges.ts'
-
-const notPublic4 = new IpRanges([
-  '0.0.0.0/8',
-  '10.0.0.0/8',
-  '100.64.0.0/10',
-  '127.0.0.0/8',
-  '169.254.0.0/16',
-  '172.16.0.0/12',
-  '192.0.0.0/24',
-  '192.0.2.0/24',
-  '192.88.99.0/24',
-  '192.168.0.0/16',
-  '198.18.0.0/15',
-  '198.51.100.0/24',
-  '203.0.113.0/24',
-  '224.0.0.0/3'
-])
-
-/** Global unicast is 2000::/3; inside it documentation, 6to4 and Teredo, which carry an IPv4 address that anyone may choose. */
-const globalUnicast6 = new IpRanges(['2000::/3'])
-const notPublic6 = new IpRanges(['2001:db8::/32', '2001::/32', '2002::/16'])
 
 /** True for addresses that a node on the public internet may dial: an IP literal that is globally reachable. Names are not: what they resolve to can change between the look and the dial. */
 export function isPublicAddr(addr: Multiaddr): boolean {
   const first = addr.getComponents()[0]
-  const ip = ipBytes(first?.value ?? '')
+  const ip = first?.value
   if (ip === undefined) return false
-  if (first?.name === 'ip4') return ip.length === 4 && !notPublic4.has(ip)
-  if (first?.name === 'ip6') return globalUnicast6.has(ip) && !notPublic6.has(ip)
+  if (first?.name === 'ip4') return isGlobal4(ip)
+  if (first?.name === 'ip6') return isGlobal6(ip)
   return false
 }
 

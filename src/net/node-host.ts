@@ -6,6 +6,7 @@ import { webTransport } from '@libp2p/webtransport'
 import { RookeryError } from '../errors.ts'
 import { createHostOn, type HostComponents, type HostInit, type HostPlatform, type TransportFactory } from './create-host.ts'
 import type { Host } from './host.ts'
+import { CircuitClient, CircuitServer, interfaceAddresses, natServices } from './nat-services.ts'
 
 const MDNS_SERVICE = '_rookery._udp.local'
 /** Unread bytes of one QUIC stream that the peer may have under way beyond what we read */
@@ -22,7 +23,13 @@ export const LISTEN_DEFAULT: readonly string[] = [
 const node: HostPlatform = {
   listenDefault: LISTEN_DEFAULT,
   transports: async (profile, listen) => (profile === 'memory' ? [memory() as unknown as TransportFactory] : await transports(listen)),
-  lanDiscovery: () => mdns({ serviceTag: MDNS_SERVICE }) as never
+  lanDiscovery: () => mdns({ serviceTag: MDNS_SERVICE }) as never,
+  nat: {
+    client: () => new CircuitClient(),
+    server: (init) => new CircuitServer(init),
+    services: natServices,
+    interfaces: interfaceAddresses
+  }
 }
 
 /**

@@ -1,5 +1,7 @@
+import { networkInterfaces } from 'node:os'
 import type {
   Connection,
+  Listener,
   MultiaddrConnection,
   Stream,
   StreamMuxer,
@@ -12,6 +14,7 @@ import type {
 } from '@libp2p/interface'
 import { TypedEventEmitter } from '@libp2p/interface'
 import { AbstractStream, type AbstractStreamInit, type SendResult } from '@libp2p/utils'
+import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
 import type { Uint8ArrayList } from 'uint8arraylist'
 import { TurnShare } from './turn-share.ts'
 
@@ -55,8 +58,30 @@ export function withOwnMuxer(transport: Transport): Transport {
   const createListener = transport.createListener.bind(transport)
   const turns = new TurnShare(STREAMS_PER_TURN)
   transport.dial = (ma, options) => dial(ma, { ...options, upgrader: withMuxer(options.upgrader, turns) })
-  transport.createListener = (options) => createListener({ ...options, upgrader: withMuxer(options.upgrader, turns) })
+  transport.createListener = (options) => withPresentAddresses(createListener({ ...options, upgrader: withMuxer(options.upgrader, turns) }))
   return transport
+}
+
+/** The packaged listener on all interfaces tells the addresses that this machine had when the process began; ours tells those that it has. */
+function withPresentAddresses(listener: Listener): Listener {
+  const { listen, getAddrs } = { listen: listener.listen.bind(listener), getAddrs: listener.getAddrs.bind(listener) }
+  let family: 'IPv4' | 'IPv6' | undefined
+  listener.listen = async (addr) => {
+    const ip = addr.getComponents()[0]?.value
+    family = ip === '0.0.0.0' ? 'IPv4' : ip === '::' ? 'IPv6' : undefined
+    await listen(addr)
+  }
+  listener.getAddrs = () => {
+    const port = (listener as unknown as { state: { listenAddr?: Multiaddr } }).state.listenAddr
+      ?.getComponents()
+      .find(({ name }) => name === 'udp')?.value
+    if (family === undefined || port === undefined) return getAddrs()
+    const protocol = family === 'IPv4' ? 'ip4' : 'ip6'
+    return Object.values(networkInterfaces()).flatMap((list) =>
+      (list ?? []).flatMap((one) => (one.family === family ? [multiaddr(`/${protocol}/${one.address}/udp/${port}/quic-v1`)] : []))
+    )
+  }
+  return listener
 }
 
 function withMuxer(upgrader: Upgrader, turns: TurnShare): Upgrader {

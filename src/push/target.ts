@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { RookeryError } from '../errors.ts'
-import { addressScope } from './address-scope.ts'
+import { addressScope } from '../platform/address-scope.ts'
 
 /** Whom a caller may have this node call: hosts of the internet by https; also this machine by http; also internal networks. */
 export type PushTargets = 'public' | 'loopback' | 'internal'

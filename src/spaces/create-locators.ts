@@ -17,6 +17,7 @@ import { RookeryError } from '../errors.ts'
 import type { RecordEvidence } from '../evidence/evidence.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Host } from '../net/host.ts'
+import { transportOf } from '../net/multiaddrs.ts'
 import type { Clock } from '../platform/clock.ts'
 import { KeyedLock } from '../platform/keyed-lock.ts'
 import type { Logger } from '../platform/logger.ts'
@@ -223,11 +224,12 @@ class NodeLocators implements Locators {
     return wished.filter((one) => eidHex(one) !== agent.eidHex).slice(0, LOCATOR_KEEPERS_MAX)
   }
 
-  /** At most eight that fit into the record and that this network dials. */
+  /** At most eight that fit into the record and that this network dials; where there are more, half of them over relays, which work when no other does. */
   #addrs(): string[] {
-    return reachableAddrs(this.#c.host.addresses(), this.#network)
-      .filter((addr) => addr.length <= ADDR_BYTES_MAX && ADDR.test(addr))
-      .slice(0, LOCATOR_ADDRS_MAX)
+    const able = reachableAddrs(this.#c.host.addresses(), this.#network).filter((addr) => addr.length <= ADDR_BYTES_MAX && ADDR.test(addr))
+    const relayed = able.filter((addr) => transportOf(addr) === 'relay').slice(0, LOCATOR_ADDRS_MAX / 2)
+    const direct = able.filter((addr) => transportOf(addr) !== 'relay').slice(0, LOCATOR_ADDRS_MAX - relayed.length)
+    return [...direct, ...relayed]
   }
 
   /** A new generation of the agent as it is now, on disk before anyone sees it. @throws RookeryError `AGENT_WITHDRAWN` */

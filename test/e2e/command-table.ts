@@ -239,5 +239,17 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
   'sim export': { success: 'e2e/sim.test.ts › write files for engines of others', failure: [['churn', '--to', 'nowhere'], 2, 'USAGE'] },
   'sim list': { success: 'e2e/sim.test.ts › tells the scenarios there are', failure: [['--frobnicate'], 2, 'USAGE'] },
   top: { success: 'e2e/dashboard.test.ts › prints once where nobody sits at a terminal', failure: [NOBODY, 4, 'NODE_NOT_RUNNING'] },
-  dashboard: { success: 'e2e/dashboard.test.ts › prints an address that signs one page in', failure: [NOBODY, 4, 'NODE_NOT_RUNNING'] }
+  dashboard: { success: 'e2e/dashboard.test.ts › prints an address that signs one page in', failure: [NOBODY, 4, 'NODE_NOT_RUNNING'] },
+  doctor: { success: 'e2e/care.test.ts › says what is wrong with a node that does not run', failure: [['--frobnicate'], 2, 'USAGE'] },
+  'identity list': { success: 'e2e/care.test.ts › moves the key of a node under a passphrase', failure: [['--frobnicate'], 2, 'USAGE'] },
+  'identity export': {
+    success: 'e2e/care.test.ts › moves the key of a node under a passphrase',
+    failure: [['/tmp/never.identity'], 2, 'PASSPHRASE_MISSING']
+  },
+  'identity import': {
+    success: 'e2e/care.test.ts › moves the key of a node under a passphrase',
+    failure: [['/no/such/file', ...NOBODY], 5, 'BACKUP_UNKNOWN']
+  },
+  disk: { success: 'e2e/care.test.ts › tell what lies there by kind', failure: [NOBODY, 5, 'NODE_UNKNOWN'] },
+  compact: { success: 'e2e/care.test.ts › tell what lies there by kind', failure: [NOBODY, 5, 'NODE_UNKNOWN'] }
 }

@@ -11,8 +11,6 @@ import { cleanUp, rookery, tempDir } from './cli-fixture.ts'
 import { COMMANDS } from './command-table.ts'
 
 const STRANGER = 'did:key:z6MkjchhfUsD6mmvni8mCdXHw216Xrm9bQe2mBH1P5RDjVJG'
-/** They do something by themselves, though they have commands below them. */
-const ALSO = ['inbox', 'mode']
 const TEST_MS = 120_000
 const [here, there] = [nodeDir(), nodeDir()]
 const nodes: RookeryNode[] = []
@@ -54,7 +52,7 @@ async function given(text: string): Promise<string> {
 
 describe('every command', () => {
   it('[cli] has a row in the table of what shows its success, and no row is of a command that is none', () => {
-    expect(Object.keys(COMMANDS).sort()).toEqual([...commandNames(), ...ALSO].sort())
+    expect(Object.keys(COMMANDS).sort()).toEqual(commandNames().sort())
   })
 
   it('[cli] names a test of its success that there is', () => {

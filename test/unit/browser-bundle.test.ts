@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -45,6 +45,17 @@ describe('the bundle for pages', () => {
     expect(Object.keys(outputs).some(holdsWebRtc)).toBe(true)
     expect(loadedFirst().filter(holdsWebRtc)).toEqual([])
   })
+
+  it('is the same, byte for byte, whenever it is built', async () => {
+    const again = mkdtempSync(join(tmpdir(), 'rookery-bundle-'))
+    try {
+      await buildBrowser(again)
+      expect(readdirSync(again).sort()).toEqual(readdirSync(folder).sort())
+      for (const file of readdirSync(folder)) expect(readFileSync(join(again, file)).equals(readFileSync(join(folder, file)))).toBe(true)
+    } finally {
+      rmSync(again, { recursive: true, force: true })
+    }
+  }, 60_000)
 
   it('has a source map for each of its files', () => {
     const scripts = Object.keys(outputs).filter((file) => file.endsWith('.js'))

@@ -135,6 +135,20 @@ describe('what the network doctor finds', () => {
       severity: 'warning',
       evidence: ['2 of 3 peers asked dialled back and did not get through', 'DHT server']
     })
+    const behind = { dialBacks: { asked: 3, reached: 0, failed: 2 } }
+    const relays = [{ peer: '12D3KooRelay', addrs: ['/ip4/192.0.2.7/udp/1/quic-v1'], sinceMs: NOW_MS }]
+    const set = { external: [], relay: 'auto', upnp: false } as const
+    expect(only({ ...behind, reachability: { ...set, state: 'relayed', relays } })).toMatchObject({
+      title: 'others reach this node over relays alone: it is behind a NAT or a firewall',
+      evidence: ['2 of 3 peers asked dialled back and did not get through', 'relay 12D3KooRelay', 'DHT server'],
+      remedy: expect.stringMatching(/^nothing has to be done/)
+    })
+    expect(only({ ...behind, reachability: { ...set, state: 'unreachable', relays: [] } })).toMatchObject({
+      remedy: expect.stringMatching(/keepers hold mail/)
+    })
+    expect(only({ ...behind, reachability: { ...set, relay: 'off', state: 'unreachable', relays: [] } })).toMatchObject({
+      remedy: 'set reachability.relay to auto, so that relays carry those who call'
+    })
     expect(codes({ dialBacks: { asked: 3, reached: 0, failed: 1 } })).toEqual([])
     expect(codes({ dialBacks: { asked: 3, reached: 1, failed: 2 } })).toEqual([])
   })

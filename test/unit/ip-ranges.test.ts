@@ -1,7 +1,7 @@
 import { BlockList, isIP } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { IpRanges, ipBytes } from '../../src/net/ip-ranges.ts'
+import { IpRanges, ipBytes } from '../../src/platform/ip-ranges.ts'
 
 const group = fc.oneof(
   fc.constantFrom('0', '::', ':', '1', 'ffff', '2001', 'db8', 'fe80', '10000', 'g', '', '127.0.0.1', '1.2.3.256', '01'),

@@ -40,7 +40,9 @@ describe('addresses', () => {
       '64:ff9b::a00:5',
       '2002:a00:5::1',
       '2001:db8::1',
-      '2001::1'
+      '2001::1',
+      '2001:1ff::1',
+      '3fff::1'
     ].map((ip) => `/ip6/${ip}/tcp/1`),
     '/dns4/localhost/tcp/1',
     '/dns4/example.org/tcp/1',

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { addressScope } from '../../src/push/address-scope.ts'
+import { addressScope } from '../../src/platform/address-scope.ts'
 import { type PushTargets, type ResolvedAddress, readTarget, vetted } from '../../src/push/target.ts'
 
 const rules = (targets: PushTargets = 'public', ports: readonly number[] = [443]) => ({ targets, ports })

@@ -4,6 +4,7 @@ import { REACHABILITY_MODES } from '../../protocol/delivery/modes.ts'
 import { dsId } from '../../protocol/discovery/names.ts'
 import { type Eid, eid } from '../../protocol/identity/eid.ts'
 import { ANNOUNCE_TTL_SEC, type Announce } from '../../protocol/records/announce.ts'
+import { CIRCUIT_RELAY_TTL_SEC, type CircuitRelay } from '../../protocol/records/circuit-relay.ts'
 import { GP_TTL_SEC, type Gp } from '../../protocol/records/gp.ts'
 import { JOIN_TTL_SEC, type Join } from '../../protocol/records/join.ts'
 import { LOCATOR_TTL_SEC, type Locator } from '../../protocol/records/locator.ts'
@@ -102,6 +103,11 @@ export const arbPrune: fc.Arbitrary<Prune> = fc
 export const arbGp: fc.Arbitrary<Gp> = fc
   .tuple(fc.record({ tag: arbTag, access: arbLabel, gen: arbNumber }), arbTimes(GP_TTL_SEC))
   .map(([fields, times]) => ({ eid: alice.publicKey, ...fields, ...times }))
+
+/** Valid relay records of the node whose key is alice's. */
+export const arbCircuitRelay: fc.Arbitrary<CircuitRelay> = fc
+  .tuple(fc.array(arbAddr, { maxLength: 4 }), arbTimes(CIRCUIT_RELAY_TTL_SEC))
+  .map(([addrs, times]) => ({ node: alice.publicKey, addrs, ...times }))
 
 /** Valid mail records of alice. */
 export const arbMail: fc.Arbitrary<Mail> = fc

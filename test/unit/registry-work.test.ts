@@ -6,6 +6,8 @@ import { putBitsAsked } from '../../protocol/discovery/put-work.ts'
 import { type PutRequest, type RegistrySet, registryKeyName } from '../../protocol/discovery/registry-messages.ts'
 import { nonceBytes, putSeed, workBits } from '../../protocol/discovery/work.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
+import { circuitRelaysKey, circuitRelayType } from '../../protocol/records/circuit-relay.ts'
+import { buildRecord } from '../../protocol/records/envelope.ts'
 import { pomKey } from '../../protocol/records/pom.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import type { LocalAgent } from '../../src/identity/agent.ts'
@@ -45,6 +47,11 @@ const put = (record: Uint8Array, pow?: Uint8Array, set: RegistrySet = 'members',
   ...(pow === undefined ? {} : { pow })
 })
 const join = (i: number) => joinRecord(member(i), alice.eid, clock.nowMs())
+const circuitRelay = (i: number) => {
+  const { eid: node, signer } = member(i)
+  const ts = Math.floor(clock.nowMs() / 1_000)
+  return buildRecord(nodeCrypto, circuitRelayType, { node, addrs: [], ts, exp: ts + 600 }, signer).bytes
+}
 const listAll = (registry: RegistryStore) =>
   registry.list({ verb: 'list', set: 'members', key: ENERGY_ID, cursor: new Uint8Array(0), limit: 100 })
 const idsOf = async (registry: RegistryStore) => new Set((await listAll(registry)).records.map(String))
@@ -112,7 +119,8 @@ describe('the work that a registrar asks for', () => {
     announcements: (i) => ({ key: ENERGY_ID, record: announceRecord(member(i), clock.nowMs()) }),
     children: (i) => ({ key: prefix, record: announceRecord(member(i), clock.nowMs()) }),
     prunes: (i) => ({ key: ENERGY_ID, record: pruneRecord(alice, member(i).eid, clock.nowMs()) }),
-    poms: (i) => ({ key: pomKey(nodeCrypto, accused.target), record: ticketOf(accused, member(i), clock.nowMs()).bytes })
+    poms: (i) => ({ key: pomKey(nodeCrypto, accused.target), record: ticketOf(accused, member(i), clock.nowMs()).bytes }),
+    relays: (i) => ({ key: circuitRelaysKey(nodeCrypto), record: circuitRelay(i) })
   }
   const accused = locatorPair(fakeAgent('accused'), 1_767_225_600_000)
   const prefix = prefixId(nodeCrypto, ENERGY.ns, 'marketplace')
@@ -213,7 +221,7 @@ describe('the work that a registrar asks for', () => {
 
 describe('the bounds of the protocol, as they are set', () => {
   type Row = { r: Uint8Array; e: number; n: number; g: boolean; c: Uint8Array; t: string[]; w?: number; p?: Uint8Array }
-  const SETS: readonly RegistrySet[] = ['members', 'announcements', 'children', 'prunes', 'poms']
+  const SETS: readonly RegistrySet[] = ['members', 'announcements', 'children', 'prunes', 'poms', 'relays']
 
   /** Rows as an earlier run left them; what they hold is not looked at. */
   async function fill(set: RegistrySet, key: Uint8Array, count: number, bytes = 4, work = 0): Promise<void> {
@@ -252,12 +260,20 @@ describe('the bounds of the protocol, as they are set', () => {
     it(`ask for the first work at 500 ${set} and for 24 bits at 1,000`, async () => {
       const accused = locatorPair(fakeAgent('accused'), clock.nowMs())
       const prefix = prefixId(nodeCrypto, ENERGY.ns, 'marketplace')
-      const key = set === 'children' ? prefix : set === 'poms' ? pomKey(nodeCrypto, accused.target) : ENERGY_ID
+      const key =
+        set === 'children'
+          ? prefix
+          : set === 'poms'
+            ? pomKey(nodeCrypto, accused.target)
+            : set === 'relays'
+              ? circuitRelaysKey(nodeCrypto)
+              : ENERGY_ID
       const record = {
         announcements: () => announceRecord(alice, clock.nowMs()),
         children: () => announceRecord(alice, clock.nowMs()),
         prunes: () => pruneRecord(alice, member(1).eid, clock.nowMs()),
         poms: () => ticketOf(accused, alice, clock.nowMs()).bytes,
+        relays: () => circuitRelay(1),
         members: () => join(1)
       }[set]()
       await fill(set, key, 500)

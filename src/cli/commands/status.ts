@@ -36,6 +36,26 @@ export const registerStatus: RegisterCommand = (program, run) => {
     )
 }
 
+const REACHED: Record<NonNullable<NodeStatus['reachability']>['state'], string> = {
+  direct: 'directly: peers dialled this node',
+  relayed: 'over relays: peers cannot dial this node',
+  unreachable: 'not at all: peers cannot dial this node, and no relay carries (rookery doctor says what to do)',
+  unknown: 'not known yet: no peer has tried'
+}
+
+function printReachability(
+  out: Output,
+  { state, sinceMs, relays, external, upgrades, serving }: NonNullable<NodeStatus['reachability']>
+): void {
+  const how =
+    state === 'direct' ? out.paint.green(REACHED[state]) : state === 'unreachable' ? out.paint.yellow(REACHED[state]) : REACHED[state]
+  out.line(`reached   ${how}, for ${age(Date.now() - sinceMs)}`)
+  for (const relay of relays) out.line(`          relay ${relay.peer} at ${relay.addrs[0] ?? ''}, for ${age(Date.now() - relay.sinceMs)}`)
+  if (state !== 'direct') for (const address of external) out.line(`          peers see ${address}`)
+  if (upgrades.tried > 0) out.line(`          ${counted(upgrades.tried, 'connection')} came over relays, ${upgrades.direct} became direct`)
+  if (serving !== undefined) out.line(`relaying  for ${serving.reservations} of at most ${counted(serving.reservationsMax, 'node')}`)
+}
+
 /** Asks again while no node answers, for `waitMs` at the most. @throws RookeryError `NODE_NOT_RUNNING` */
 async function whenUp(invocation: Invocation, waitMs: number): Promise<NodeStatus> {
   const endMs = systemClock.monotonicMs() + waitMs
@@ -61,6 +81,7 @@ function print(out: Output, status: NodeStatus): void {
     `network   ${network}, ${counted(status.peers, 'peer')}, ${status.routingTableSize} in the routing table, DHT ${status.dhtMode}, ${status.scope}`
   )
   for (const address of joinAddresses(status)) out.line(`          ${address}`)
+  if (status.reachability !== undefined) printReachability(out, status.reachability)
   for (const { peer, hidden, invented, lastAtMs } of status.faultyRegistrars) {
     const what = [
       hidden === 0 ? '' : `hid ${hidden} of what it took`,
