@@ -367,7 +367,7 @@ export class RookeryNode {
     return diskUse({ store: this.#parts.store, dataDir: this.#dataDir() }, options)
   }
 
-  /** As {@link compactStore}. @throws RookeryError `STORE_FULL`, `NO_DATA_DIR` */
+  /** As `compactStore`. @throws RookeryError `STORE_FULL`, `NO_DATA_DIR` */
   compact(options: PublishOptions = {}): Promise<CompactReport> {
     return compactStore({ store: this.#parts.store, dataDir: this.#dataDir() }, options)
   }
@@ -572,7 +572,7 @@ export class RookeryNode {
 
   /**
    * A message of ours bound to execution requirements, tightened by `edgeCloud.policy` and matched with the contract on the agent's signed card; sent by any
-   * means it carries them along. What came of it is for {@link standingOf} to say.
+   * means it carries them along. What came of it is for `standingOf` to say.
    * @throws as {@link bindExecution}; A2A's reasons where the card cannot be had
    */
   async bindExecution(
@@ -595,7 +595,7 @@ export class RookeryNode {
   /**
    * Searches a space, or the owner of a point, without showing who searches: answers as they come, each verified. A session with one of them works from
    * then on, by the locator that came along.
-   * @throws as {@link Discovery.discover}
+   * @throws as `Discovery.discover`
    */
   discover(query: DiscoverQuery, options: DiscoverOptions = {}): AsyncGenerator<FoundAnonymously, void, undefined> {
     const signal = options.signal === undefined ? this.#stopping.signal : AbortSignal.any([options.signal, this.#stopping.signal])
@@ -726,7 +726,7 @@ export class RookeryNode {
     })
   }
 
-  /** Closes everything within {@link STOP_MS_MAX}; a second call shares the first one's end. Never rejects. */
+  /** Closes everything within `STOP_MS_MAX`; a second call shares the first one's end. Never rejects. */
   async stop(): Promise<void> {
     if (!this.#stopping.signal.aborted) {
       this.#stopping.abort(new RookeryError('NODE_STOPPING', 'the node stops', { kind: 'unavailable' }))

@@ -1,73 +1,77 @@
+import { readFileSync } from 'node:fs'
+import { Ajv } from 'ajv'
+import addFormats from 'ajv-formats'
 import { describe, expect, it } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
 import { z } from 'zod'
-import { loadScenario } from '../scenario/shipped.ts'
+import { loadScenario, shippedNames } from '../scenario/shipped.ts'
 import { exportScenario } from './export-scenario.ts'
 
 const options = { nodes: 12, seed: 4, image: 'rookery:test' }
 const churn = loadScenario('internet')
+/** enough for each group to have a node */
+const nodesOf = (name: string) => Math.max(6, loadScenario(name).nodes.length)
 
-/** The parts of the Compose specification that are used, with nothing beside them. */
-const compose = z.strictObject({
-  name: z.string().regex(/^[a-z0-9][a-z0-9_-]*$/),
-  services: z.record(
-    z.string().regex(/^[a-zA-Z0-9._-]+$/),
-    z.strictObject({
-      image: z.string(),
-      hostname: z.string(),
-      cap_add: z.array(z.string()),
-      environment: z.record(z.string(), z.string()),
-      entrypoint: z.array(z.string()),
-      networks: z.record(z.string(), z.strictObject({ ipv4_address: z.ipv4() }))
+const fixture = (name: string) => JSON.parse(readFileSync(new URL(`../../test/fixtures/export/${name}`, import.meta.url), 'utf8'))
+
+interface ComposeService {
+  environment: Record<string, string>
+  entrypoint: string[]
+  networks: { rookery?: { ipv4_address?: string } }
+}
+interface Pod {
+  spec: { hostname: string; containers: { command: string[] }[] }
+}
+
+const { $schema: _draft7, ...composeSchema } = fixture('compose-spec.json')
+const isCompose = addFormats
+  .default(new Ajv({ strict: false, allErrors: true }), { formats: ['duration', 'uri-reference', 'uri', 'email'] })
+  .compile(composeSchema)
+
+/** What the Compose Specification's own schema has against it. */
+function composeFaults(value: unknown): unknown[] {
+  return isCompose(value) ? [] : (isCompose.errors ?? [])
+}
+
+const kubernetes = fixture('kubernetes.json')
+const isOfKind = Object.fromEntries(
+  ['Pod', 'Service'].map((kind) => [
+    kind,
+    new Ajv({ strict: false, allErrors: true }).compile({
+      ...kubernetes,
+      $ref: `#/definitions/io.k8s.api.core.v1.${kind}`,
+      required: ['apiVersion', 'kind', 'metadata', 'spec']
     })
-  ),
-  networks: z.record(z.string(), z.strictObject({ ipam: z.strictObject({ config: z.array(z.strictObject({ subnet: z.cidrv4() })) }) }))
-})
+  ])
+)
+
+/** What Kubernetes' own definitions have against it; a member that they do not know is a fault. */
+function kubernetesFaults(value: unknown): unknown[] {
+  const validate = isOfKind[(value as { kind: string }).kind]
+  if (validate === undefined) return ['of no known kind']
+  return validate(value) ? [] : (validate.errors ?? [])
+}
 
 const dnsName = z.string().regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/)
-const port = z.int().min(1).max(65_535)
-const metadata = z.strictObject({ name: dnsName, labels: z.record(z.string(), z.string()) })
-const service = z.strictObject({
-  apiVersion: z.literal('v1'),
-  kind: z.literal('Service'),
-  metadata,
-  spec: z.strictObject({
-    clusterIP: z.literal('None'),
-    publishNotReadyAddresses: z.boolean(),
-    selector: z.record(z.string(), z.string()),
-    ports: z.array(z.strictObject({ name: dnsName, port, protocol: z.enum(['TCP', 'UDP']) }))
-  })
-})
-const pod = z.strictObject({
-  apiVersion: z.literal('v1'),
-  kind: z.literal('Pod'),
-  metadata,
-  spec: z.strictObject({
-    hostname: dnsName,
-    subdomain: dnsName,
-    restartPolicy: z.enum(['Always', 'OnFailure', 'Never']),
-    volumes: z.array(z.strictObject({ name: dnsName, emptyDir: z.strictObject({}) })),
-    containers: z.array(
-      z.strictObject({
-        name: dnsName,
-        image: z.string(),
-        command: z.array(z.string()),
-        env: z.array(z.strictObject({ name: z.string(), value: z.string() })),
-        ports: z.array(z.strictObject({ containerPort: port, protocol: z.enum(['TCP', 'UDP']) })),
-        securityContext: z.strictObject({ capabilities: z.strictObject({ add: z.array(z.string()) }) }),
-        volumeMounts: z.array(z.strictObject({ name: dnsName, mountPath: z.string().startsWith('/') }))
-      })
-    )
-  })
-})
 
-/** As Shadow's configuration specification has them; unknown names end its start. */
-const duration = z.string().regex(/^\d+ (ms|s|min)$/)
+/** As Shadow's Rust types have them (`configuration.rs`, `units.rs`); unknown names end its start. */
+const duration = z.string().regex(/^\d+ ?(ns|us|μs|ms|s|sec|secs|second|seconds|m|min|mins|minute|minutes|h|hr|hrs|hour|hours)$/)
+const hostName = z
+  .string()
+  .regex(/^[a-z0-9.][a-z0-9.-]*$/)
+  .max(253)
 const shadow = z.strictObject({
-  general: z.strictObject({ stop_time: duration, seed: z.int().min(1), model_unblocked_syscall_latency: z.boolean() }),
+  general: z.strictObject({
+    stop_time: duration,
+    seed: z
+      .int()
+      .min(0)
+      .max(2 ** 32 - 1),
+    model_unblocked_syscall_latency: z.boolean()
+  }),
   network: z.strictObject({ graph: z.strictObject({ type: z.literal('gml'), inline: z.string() }) }),
   hosts: z.record(
-    dnsName,
+    hostName,
     z.strictObject({
       network_node_id: z.int().min(0),
       ip_addr: z.ipv4(),
@@ -75,7 +79,7 @@ const shadow = z.strictObject({
         z.strictObject({
           path: z.string(),
           args: z.array(z.string()),
-          environment: z.record(z.string(), z.string()),
+          environment: z.record(z.string().regex(/^[^=\0]+$/), z.string()),
           start_time: duration,
           expected_final_state: z.literal('running')
         })
@@ -85,8 +89,13 @@ const shadow = z.strictObject({
 })
 
 describe('a scenario written for others', () => {
-  it('is a Compose file: one service a node, each with an address of its own, its identity and its link', () => {
-    const { services } = compose.parse(parse(exportScenario(churn, 'compose', options)))
+  it.each(shippedNames())('is a Compose file by the Compose Specification’s own schema: %s', (name) => {
+    const scenario = loadScenario(name)
+    expect(composeFaults(parse(exportScenario(scenario, 'compose', { ...options, nodes: nodesOf(name) })))).toEqual([])
+  })
+
+  it('is a Compose file of one service a node, each with an address of its own, its identity and its link', () => {
+    const { services } = parse(exportScenario(churn, 'compose', options)) as { services: Record<string, ComposeService> }
     const all = Object.values(services)
     expect(all).toHaveLength(12)
     expect(new Set(all.map(({ networks }) => networks.rookery?.ipv4_address)).size).toBe(12)
@@ -97,11 +106,33 @@ describe('a scenario written for others', () => {
     expect(all[0]?.entrypoint[2]).not.toContain('--bootstrap')
   })
 
-  it('is a list of Kubernetes manifests: a headless service and one pod a node', () => {
-    const [first, ...pods] = parseAllDocuments(exportScenario(churn, 'kubernetes', options)).map((one) => one.toJS() as unknown)
-    service.parse(first)
+  it.each(shippedNames())('is a list of Kubernetes manifests by the API server’s own definitions: %s', (name) => {
+    const text = exportScenario(loadScenario(name), 'kubernetes', { ...options, nodes: nodesOf(name) })
+    const manifests = parseAllDocuments(text).map((one) => one.toJS() as unknown)
+    expect(manifests).toHaveLength(nodesOf(name) + 1)
+    for (const manifest of manifests.slice(0, 4)) expect(kubernetesFaults(manifest)).toEqual([])
+  })
+
+  it('is a headless service and one pod a node, which finds the others by their names and shapes its own link', () => {
+    const [service, ...pods] = parseAllDocuments(exportScenario(churn, 'kubernetes', options)).map((one) => one.toJS() as unknown)
+    expect(service).toMatchObject({ kind: 'Service', spec: { clusterIP: 'None' } })
     expect(pods).toHaveLength(12)
-    for (const one of pods) expect(pod.parse(one).spec.containers[0]?.command[2]).toContain('netem')
+    for (const { spec } of pods as Pod[]) {
+      expect(dnsName.parse(spec.hostname)).toBe(spec.hostname)
+      expect(spec.containers[0]?.command[2]).toContain('netem')
+    }
+  })
+
+  it('would not pass with a fault: a wrong type, a name that nobody knows, a member that is missing', () => {
+    const compose = parse(exportScenario(churn, 'compose', options)) as { services: Record<string, Record<string, unknown>> }
+    const [name] = Object.keys(compose.services) as [string]
+    const broken = (more: object) => ({ ...compose, services: { [name]: { ...compose.services[name], ...more } } })
+    expect(composeFaults(broken({ cap_add: 'NET_ADMIN' }))).not.toEqual([])
+    expect(composeFaults(broken({ entry_point: [] }))).not.toEqual([])
+    const [, pod] = parseAllDocuments(exportScenario(churn, 'kubernetes', options)).map((one) => one.toJS())
+    expect(kubernetesFaults({ ...pod, spec: { ...pod.spec, hostName: 'a' } })).not.toEqual([])
+    expect(kubernetesFaults({ ...pod, spec: { ...pod.spec, containers: [{ image: 'a' }] } })).not.toEqual([])
+    expect(kubernetesFaults({ ...pod, spec: { ...pod.spec, hostname: 7 } })).not.toEqual([])
   })
 
   it('is a Shadow configuration whose hosts stand on vertices of its graph', () => {
@@ -109,11 +140,18 @@ describe('a scenario written for others', () => {
     const { inline } = network.graph
     const vertices = [...inline.matchAll(/^ {4}id (\d+)$/gm)].map((match) => Number(match[1]))
     expect(vertices).toEqual(vertices.map((_, i) => i))
-    const edges = [...inline.matchAll(/source (\d+)\n {4}target (\d+)\n {4}latency "(\d+) us"/g)]
+    // every edge as Shadow reads it: times with units, and a loss that is a fraction even where it is 0
+    const edge = /source (\d+)\n {4}target (\d+)\n {4}latency "(\d+) us"\n {4}jitter "\d+ us"\n {4}packet_loss \d\.\d+\n/g
+    const edges = [...inline.matchAll(edge)]
     expect(edges).toHaveLength((vertices.length * (vertices.length + 1)) / 2)
     expect(edges.every((match) => Number(match[3]) > 0)).toBe(true)
     for (const { network_node_id } of Object.values(hosts)) expect(vertices).toContain(network_node_id)
     expect(general.stop_time).toBe('3660 s')
+  })
+
+  it.each(shippedNames())('is a Shadow configuration by its types: %s', (name) => {
+    const { network } = shadow.parse(parse(exportScenario(loadScenario(name), 'shadow', { ...options, nodes: nodesOf(name) })))
+    expect(network.graph.inline.match(/packet_loss/g)).toHaveLength(network.graph.inline.match(/packet_loss \d\.\d+\n/g)?.length ?? -1)
   })
 
   it('says the timeline, which others have to play, in comments', () => {

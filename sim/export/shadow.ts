@@ -67,10 +67,15 @@ function graphOf({ network }: Definition, places: readonly PlannedNode[]): strin
         `    target ${b}`,
         `    latency "${latencyUs} us"`,
         `    jitter "${Math.round(latencyUs * network.jitter)} us"`,
-        `    packet_loss ${network.loss}`,
+        `    packet_loss ${fraction(network.loss)}`,
         '  ]'
       )
     }
   }
   return `${[...lines, ']'].join('\n')}\n`
+}
+
+/** GML tells 0 and 0.0 apart, and Shadow takes a fraction alone. */
+function fraction(value: number): string {
+  return Number.isInteger(value) ? value.toFixed(1) : String(value)
 }

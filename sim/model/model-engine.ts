@@ -14,8 +14,11 @@ import { FastRandom } from './random.ts'
 
 /** The model's wall clock begins here, at a full hour: 2026-01-01T00:00:00Z. */
 const EPOCH_MS = 1_767_225_600_000
-/** Nodes start one after the other, this far apart. */
-const BOOT_EACH_MS = 5
+/** Nodes start one after the other, this far apart, as real ones do in virtual time; the last has looked itself up again when the run begins. */
+const BOOT_EACH_MS = 20
+const LAST_LOOK_UP_MS = 2_000
+/** A node looks itself up after these pauses from its start on, each half as long to half as long again (`src/net/table-care.ts`). */
+const CARE_PAUSES_MS = [1_000, 4_000, 15_000, 60_000] as const
 /** A join is renewed at half its life (as the product's refresher does), a table refreshed as often as kad-dht does, sets swept each minute. */
 const RENEW_MS = 1_800_000
 const REFRESH_MS = 300_000
@@ -95,8 +98,7 @@ export class ModelEngine implements EngineRun {
       step(done)
       await this.#c.breathe()
     }
-    // as in the product, every node looks itself up once more a moment after it came: those that came later know it now
-    for (const { index } of this.#plan.nodes) this.#network.lookUp(index, this.#network.placeOf(index))
+    this.#queue.runUntil(total * BOOT_EACH_MS + LAST_LOOK_UP_MS)
     this.#log(`booted ${total}`)
     this.#look()
     this.#beganMs = this.#queue.nowMs
@@ -118,6 +120,16 @@ export class ModelEngine implements EngineRun {
         next()
       })
     }
+    const care = (next: number) => {
+      const pauseMs = CARE_PAUSES_MS[next]
+      if (pauseMs === undefined) return
+      this.#queue.after(pauseMs * (0.5 + this.#random.fraction()), () => {
+        if (!node.isUp || node.life !== life) return
+        this.#network.lookUp(node.index, this.#network.placeOf(node.index))
+        care(next + 1)
+      })
+    }
+    care(0)
     again(REFRESH_MS, () => this.#network.refresh(node.index))
     again(SWEEP_MS, () => {
       this.#spaces.sweep(node, this.#queue.nowMs)

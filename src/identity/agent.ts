@@ -29,7 +29,7 @@ export interface LocalAgent {
   retiringSigners?(): readonly Signer[]
   /** the X25519 key that senders seal to now, 32 bytes */
   readonly mailboxKey: Uint8Array
-  /** certificates from an EID that it had to the one that it has, in order, at most {@link ROTATION_PROOFS_MAX} */
+  /** certificates from an EID that it had to the one that it has, in order, at most `ROTATION_PROOFS_MAX` */
   rotationProofs?(): Uint8Array[]
   /** the secret of one of the last three mailbox keys, by `kid` = H(key)[0..8) in hex */
   mailboxSecret(kidHex: string): Uint8Array | undefined

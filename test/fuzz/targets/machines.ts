@@ -265,9 +265,7 @@ function groupStep(world: GroupWorld, script: Script): 'honest' | 'hostile' {
       world.settle(script.u8() * 50)
       break
     case 5:
-      world.change(
-        script.flag() ? { remove: a === world.owner ? [] : [a.eid] } : { add: [a.eid], history: script.flag() ? 'snapshot' : 'none' }
-      )
+      world.change(script.flag() ? { remove: a === world.owner ? [] : [a.eid] } : { add: [a.eid], history: 'snapshot' })
       break
     case 6:
       world.crash(a)
