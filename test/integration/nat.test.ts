@@ -13,7 +13,7 @@ import { agentSeed, type NatOrder } from './nat-process.ts'
 
 const PROGRAM = fileURLToPath(new URL('nat-process.ts', import.meta.url))
 /** Seconds in which nothing moves at all are borne. */
-const PATIENCE_MS = Number(process.env.ROOKERY_NAT_PATIENCE_MS ?? 90_000)
+const PATIENCE_MS = 90_000
 
 /** A node that has nothing but its namespace. */
 class NatNode {
