@@ -95,7 +95,7 @@ export class CircuitClient {
 export class CircuitServer {
   readonly reservationsMax: number
   readonly #init: ReachabilityInit['relayServer']
-  #reservations: (() => Iterable<{ addr: Multiaddr }>) | undefined
+  #reservations: (() => Iterable<readonly [string, Multiaddr]>) | undefined
   #size: () => number = () => 0
   #connections: { connectionManager: { getConnections(peer: PeerId): Connection[] } } | undefined
 
@@ -117,18 +117,30 @@ export class CircuitServer {
       maxOutboundStopStreams: CARRIED_PER_PEER_MAX,
       reservations: { maxReservations: reservationsMax, defaultDataLimit: BigInt(bytesMax), defaultDurationLimit: durationMs }
     })(components)
-    this.#reservations = () => service.reservations.values()
+    this.#reservations = () => [...service.reservations.entries()].map(([holder, { addr }]) => [holder.toString(), addr] as const)
     this.#size = () => service.reservations.size
     return service
   }
 
-  /** Whether a connected peer is one too many of its IP. */
   refuses(peer: PeerId): boolean {
     const seen = this.#connections?.connectionManager.getConnections(peer) ?? []
-    const ips = new Set(seen.map(({ remoteAddr }) => ipOf(remoteAddr)))
-    const held = [...(this.#reservations?.() ?? [])].filter(({ addr }) => ips.has(ipOf(addr)))
-    return held.length >= RESERVATIONS_PER_IP_MAX
+    return isOneTooMany(
+      peer.toString(),
+      seen.map(({ remoteAddr }) => remoteAddr),
+      this.#reservations?.() ?? []
+    )
   }
+}
+
+/** Whether a peer, seen at these addresses, asks for more than the places of its IP. Who holds one may renew it. */
+export function isOneTooMany(peer: string, seen: readonly Multiaddr[], held: Iterable<readonly [string, Multiaddr]>): boolean {
+  const ips = new Set(seen.map(ipOf))
+  let others = 0
+  for (const [holder, addr] of held) {
+    if (holder === peer) return false
+    if (ips.has(ipOf(addr))) others++
+  }
+  return others >= RESERVATIONS_PER_IP_MAX
 }
 
 const ipOf = (addr: Multiaddr) => addr.getComponents()[0]?.value
