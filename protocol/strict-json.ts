@@ -43,7 +43,10 @@ function refuseAmbiguity(text: string): void {
       NUMBER.lastIndex = at
       const [token = letter, fraction, exponent] = NUMBER.exec(text) ?? []
       const isWhole = fraction === undefined && exponent === undefined
-      if (isWhole ? !Number.isSafeInteger(Number(token)) : !Number.isFinite(Number(token))) {
+      const value = Number(token)
+      // what is written without an exponent in canonical form must be read again there
+      const isLong = Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value) < 1e21
+      if (isWhole ? !Number.isSafeInteger(value) : isLong || !Number.isFinite(value)) {
         throw invalid(`${token.slice(0, 32)} is no number that every reader reads alike`)
       }
       at += token.length - 1

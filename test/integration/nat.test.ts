@@ -13,7 +13,7 @@ import { agentSeed, type NatOrder } from './nat-process.ts'
 
 const PROGRAM = fileURLToPath(new URL('nat-process.ts', import.meta.url))
 /** Seconds in which nothing moves at all are borne. */
-const PATIENCE_MS = Number(process.env.ROOKERY_NAT_PATIENCE_MS ?? 90_000)
+const PATIENCE_MS = 90_000
 
 /** A node that has nothing but its namespace. */
 class NatNode {
@@ -123,18 +123,21 @@ const ANYWHERE: ConfigInput = { listen: ['/ip4/0.0.0.0/udp/0/quic-v1', '/ip4/0.0
 const isRelayed = ({ state, relays }: ReachabilityReport) => state === 'relayed' && relays.length === 2
 
 describe('nodes behind two routers with NAT, one of them symmetric', () => {
-  it('[F035] learn that nobody can dial them, hold places at relays of the DHT, and reach each other over them, also when a relay dies and an address changes', async ({
+  it('[F035] learn that nobody can dial them, hold places at relays of the DHT, and reach each other over them, also when a relay dies, an address changes, and nothing works for a while', async ({
     skip
   }) => {
-    const { open, behind, readdress } = made(skip)
+    const { open, behind, readdress, setLink } = made(skip)
     const [o0, o1, o2] = open as [NatHost, NatHost, NatHost]
     const [n0, n1] = behind as [NatHost, NatHost]
     const [kate, lou, mia, alice, bob, carol] = [node(o0, 0), node(o1, 1), node(o2, 2), node(n0, 3), node(n1, 4), node(o2, 5)] as const
-    await kate.start('kate', listening(o0))
+    await kate.start('kate', { ...listening(o0), keeper: { for: [bob.did] } })
     const joined: ConfigInput = { bootstrap: kate.bootstrap }
     await Promise.all([lou.start('lou', { ...listening(o1), ...joined }), mia.start('mia', { ...listening(o2), ...joined })])
     for (const one of [kate, lou, mia]) await one.until<ReachabilityReport>({ do: 'reachability' }, ({ state }) => state === 'direct')
-    await Promise.all([alice.start('alice', { ...ANYWHERE, ...joined }), bob.start('bob', { ...ANYWHERE, ...joined }, 'echo')])
+    await Promise.all([
+      alice.start('alice', { ...ANYWHERE, ...joined }),
+      bob.start('bob', { ...ANYWHERE, ...joined, keepers: [kate.did] }, 'echo')
+    ])
 
     const held = await bob.until<ReachabilityReport>({ do: 'reachability' }, isRelayed)
     await alice.until<ReachabilityReport>({ do: 'reachability' }, isRelayed)
@@ -181,5 +184,13 @@ describe('nodes behind two routers with NAT, one of them symmetric', () => {
     )
     await alice.until<PeerAddress>({ do: 'locator', did: bob.did }, ({ addrs }) => addrs.some((addr) => addr.includes(`/${changed}/`)))
     await bob.until<ReachabilityReport>({ do: 'reachability' }, isRelayed)
+
+    await bob.until<{ missed: number }>({ do: 'fetch' }, ({ missed }) => missed === 0)
+    await setLink({ ...n1, address: changed }, 'down')
+    const id = await alice.ask<string>({ do: 'post', to: bob.did, messageId: 'by-mailbox' })
+    await alice.until<string>({ do: 'outbox', entry: id }, (state) => state === 'kept-by-1')
+    await setLink({ ...n1, address: changed }, 'up')
+    await bob.until<string[]>({ do: 'received' }, (ids) => ids.includes('by-mailbox'))
+    expect((await bob.ask<string[]>({ do: 'received' })).filter((one) => one === 'by-mailbox')).toHaveLength(1)
   }, 600_000)
 })
