@@ -1,4 +1,4 @@
-import { equals, fromUtf8, toHex, utf8 } from '../../protocol/bytes.ts'
+import { equals, toHex, utf8 } from '../../protocol/bytes.ts'
 import { canonicalJson } from '../../protocol/canonical-json.ts'
 import { CborFields, type CborValue, decodeCbor, encodeCbor } from '../../protocol/cbor.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
@@ -20,7 +20,7 @@ import type { EidHex } from '../../protocol/identity/eid.ts'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import { KeyedLock } from '../platform/keyed-lock.ts'
-import { bytesCodec, type Store, type Table } from '../store/store.ts'
+import { bytesCodec, parseStored, type Store, type Table } from '../store/store.ts'
 import { ENVELOPE_DEPTH_MAX } from '../tasks/json-bounds.ts'
 import type { JsonObject } from '../tasks/todo.ts'
 
@@ -216,7 +216,7 @@ export class Outbox {
   }
 
   async message(entry: OutboxEntry): Promise<JsonObject> {
-    return JSON.parse(fromUtf8((await this.#row(entry.key)).message)) as JsonObject
+    return parseStored((await this.#row(entry.key)).message) as JsonObject
   }
 
   async evidence(entry: OutboxEntry): Promise<OutboxEvidence> {

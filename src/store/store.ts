@@ -16,8 +16,22 @@ export const bytesCodec: Codec<Uint8Array> = { encode: (value) => value, decode:
 /** JSON values, as UTF-8. */
 export function jsonCodec<V>(): Codec<V> {
   const encoder = new TextEncoder()
-  const decoder = new TextDecoder('utf-8', { fatal: true })
-  return { encode: (value) => encoder.encode(JSON.stringify(value)), decode: (bytes) => JSON.parse(decoder.decode(bytes)) as V }
+  return { encode: (value) => encoder.encode(JSON.stringify(value)), decode: (bytes) => parseStored(bytes) as V }
+}
+
+const decoder = new TextDecoder('utf-8', { fatal: true })
+
+/** JSON that this node wrote down. @throws RookeryError `STORE_DAMAGED` where it is not what was written */
+export function parseStored(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(decoder.decode(bytes))
+  } catch (cause) {
+    throw new RookeryError('STORE_DAMAGED', 'a row of the store cannot be read: it is not the JSON that was written', {
+      kind: 'storage',
+      cause,
+      remedy: 'restore a backup; the disk may be failing'
+    })
+  }
 }
 
 export function cborCodec<V extends CborValue>(): Codec<V> {
