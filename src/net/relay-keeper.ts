@@ -9,7 +9,7 @@ import type { HeldRelay } from './reachability.ts'
 export const RELAYS_WANTED = 2
 /** Relays tried in a round, one after the other */
 const TRIED_MAX = 6
-/** A relay that refused or did not answer is left alone for so long. */
+/** A relay that refused or did not answer is left alone for so long, while another serves. */
 const SHUNNED_MS = 5 * 60_000
 const SHUNNED_MAX = 256
 /** Pauses between rounds that found too few: doubled from the first to the last */
@@ -124,9 +124,17 @@ export class RelayKeeper {
     if (find === undefined || this.#isEnough()) return
     const found = await this.#within(FIND_MS, find)
     const nowMs = this.#c.clock.monotonicMs()
-    const able = found.filter(({ peer }) => !this.#held.has(peer) && (this.#shunned.get(peer) ?? 0) <= nowMs)
+    const shunnedUntil = ({ peer }: PeerAddress) => this.#shunned.get(peer) ?? 0
+    const free = found.filter(({ peer }) => !this.#held.has(peer))
+    const able = shuffled(
+      this.#c.random,
+      free.filter((relay) => shunnedUntil(relay) <= nowMs)
+    )
+    // Without any place a relay that failed some time ago is better than none.
+    const last =
+      this.#held.size > 0 ? [] : free.filter((relay) => shunnedUntil(relay) > nowMs).sort((a, b) => shunnedUntil(a) - shunnedUntil(b))
     let tried = 0
-    for (const relay of shuffled(this.#c.random, able)) {
+    for (const relay of [...able, ...last]) {
       if (this.#isEnough() || tried++ >= TRIED_MAX) return
       await this.#try(relay)
     }

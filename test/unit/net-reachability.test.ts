@@ -73,18 +73,31 @@ describe('places at relays', () => {
     keeper.stop()
   })
 
-  it('are not asked again for five minutes where there was none, unless the network changed', async () => {
-    const { keeper, state, pass } = keeperOf(['a'])
+  it('are not asked again for five minutes where there was none, while another serves, unless the network changed', async () => {
+    const { keeper, state, pass, peers } = keeperOf(['a', 'bb'])
     state.full.add('a')
     keeper.want(true)
     await pass(4 * 60_000)
-    expect(state.asked).toEqual(['a'])
+    const ofA = () => state.asked.filter((peer) => peer === 'a').length
+    expect([peers(), ofA()]).toEqual([['bb'], 1])
     expect(state.looked).toBeGreaterThan(3)
     keeper.networkChanged()
     await pass(1_000)
-    expect(state.asked).toEqual(['a', 'a'])
+    expect(ofA()).toBe(2)
     await pass(9 * 60_000)
-    expect(state.asked.length).toBeGreaterThan(2)
+    expect(ofA()).toBeGreaterThan(2)
+    keeper.stop()
+  })
+
+  it('are asked again soon where there is none at all: a relay that failed once may be the only one', async () => {
+    const { keeper, state, pass, peers } = keeperOf(['a'])
+    state.full.add('a')
+    keeper.want(true)
+    await pass(1_000)
+    expect(state.asked).toEqual(['a'])
+    state.full.clear()
+    await pass(5_000)
+    expect(peers()).toEqual(['a'])
     keeper.stop()
   })
 
