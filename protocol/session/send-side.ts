@@ -10,6 +10,19 @@ import { isCounted, SendCredit, windowCost } from './window.ts'
 /** Transactions that a sender lets out beyond the peer's `ack`. */
 export const UNACKED_MAX = 4_096
 
+/** Of a connection that is cut after a number of bytes, both ways together, each side lets out so much before the peer acknowledges it, */
+const IN_FLIGHT_PARTS = 8
+/** and no less. */
+const IN_FLIGHT_BYTES_MIN = 4_096
+
+/**
+ * How much may be on its way unacknowledged over a connection that is cut after `bytesLimit` bytes: what the cut loses is sent again, so that a
+ * backlog above the limit, let out at once, would never come to an end (protocol/README.md §6, Resume).
+ */
+export function inFlightBytesMax(bytesLimit: number | undefined): number | undefined {
+  return bytesLimit === undefined ? undefined : Math.max(IN_FLIGHT_BYTES_MIN, Math.floor(bytesLimit / IN_FLIGHT_PARTS))
+}
+
 /** What goes into one record. */
 export interface Packed<T> {
   items: Item[]
@@ -58,11 +71,19 @@ export class SendSide<T> {
   readonly #gate: SendGate | undefined
   /** something was held back by the gate since it was last asked what is ready */
   #gated = false
+  readonly #inFlightBytesMax: number
+  /** transactions that left in this epoch and are not acknowledged, in bytes of their items; kept only where they are bounded */
+  readonly #inFlight = new Map<bigint, number>()
+  #inFlightBytes = 0
 
   /** @param journal - what earlier epochs left unacknowledged; it waits until {@link begin} says what of it the peer lacks */
-  constructor(journal: Journal<T>, gate?: SendGate) {
+  constructor(
+    journal: Journal<T>,
+    { gate, inFlightBytesMax }: { gate?: SendGate | undefined; inFlightBytesMax?: number | undefined } = {}
+  ) {
     this.#journal = journal
     this.#gate = gate
+    this.#inFlightBytesMax = inFlightBytesMax ?? Number.POSITIVE_INFINITY
     this.#sent = journal.acked
   }
 
@@ -183,12 +204,24 @@ export class SendSide<T> {
       const acked = this.#journal.acked.seq
       if (entry.seq > acked + BigInt(UNACKED_MAX)) return undefined
       if (entry.seq > this.#holdAfter && acked < this.#holdAfter) return undefined
+      if (!this.#fitsInFlight(itemBytes(item.kind, item.payload.length))) return undefined
     }
     if (this.#gate?.maySend(item.kind) === false) {
       this.#gated = true
       return undefined
     }
     return next
+  }
+
+  /** One that is larger than the bound goes alone. */
+  #fitsInFlight(bytes: number): boolean {
+    return this.#inFlightBytes === 0 || this.#inFlightBytes + bytes <= this.#inFlightBytesMax
+  }
+
+  #left(seq: bigint, bytes: number): void {
+    if (this.#inFlightBytesMax === Number.POSITIVE_INFINITY) return
+    this.#inFlight.set(seq, bytes)
+    this.#inFlightBytes += bytes
   }
 
   #isPast({ item, entry }: Waiting<T>): boolean {
@@ -222,6 +255,7 @@ export class SendSide<T> {
       else {
         if (last === undefined) firstSeq = entry.seq
         last = entry
+        this.#left(entry.seq, size)
       }
       const packed = { kind: item.kind, channel: number, prev: entry?.prev, payload: item.payload }
       this.#gate?.sent(packed)
@@ -237,7 +271,12 @@ export class SendSide<T> {
    * @throws ProtocolError `SEQUENCE` when the peer acknowledges what was never sent
    */
   ack(upTo: bigint): Unacked<T>[] {
-    return this.#journal.ack(upTo)
+    const acked = this.#journal.ack(upTo)
+    for (const { seq } of acked) {
+      this.#inFlightBytes -= this.#inFlight.get(seq) ?? 0
+      this.#inFlight.delete(seq)
+    }
+    return acked
   }
 
   /**

@@ -65,6 +65,8 @@ export interface SessionStreamInit<T> {
   carried?: CarriedState<T>
   /** holds the session to its contract, both ways; it outlives the epoch */
   contract?: ContractMeter
+  /** bytes of transactions that may be on their way unacknowledged, see {@link inFlightBytesMax}; absent: only the windows bound them */
+  inFlightBytesMax?: number
 }
 
 /** What an epoch begins with, whichever way it was told. */

@@ -64,7 +64,7 @@ export class SessionStream<T> {
     this.#direction = carried.direction
     this.#nowMs = nowMs
     this.#writer = new RecordWriter(sendKeys, cookies, carried.rx.seq)
-    this.#send = new SendSide(carried.journal, this.#gate())
+    this.#send = new SendSide(carried.journal, { gate: this.#gate(), inFlightBytesMax: init.inFlightBytesMax })
     const resumed = carried.epoch === 'resumed' ? { known: carried.known } : undefined
     this.#receive = new ReceiveSide(crypto, carried.rx, carried.rxHeads, resumed)
     this.#ready = new ReadyExchange(carried, established.flags, this.#send, this.#receive)

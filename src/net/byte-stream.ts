@@ -8,6 +8,8 @@ export interface ConnectionInfo {
   readonly remoteAddr: string
   readonly transport: 'quic' | 'tcp' | 'websocket' | 'webtransport' | 'webrtc' | 'memory' | 'relay'
   readonly direction: 'inbound' | 'outbound'
+  /** what a relay carries over this connection before it cuts it, both ways together; undefined: no bound is known */
+  readonly bytesLimit?: number
   /** closes the whole connection; used against peers that misbehave */
   abort(reason: Error): void
 }

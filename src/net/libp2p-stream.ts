@@ -225,12 +225,14 @@ function reset(cause: unknown): RookeryError {
 /** The facts about a connection as they were when it opened. */
 export function connectionInfo(connection: Connection): ConnectionInfo {
   const remoteAddr = connection.remoteAddr.toString()
+  const bytesLimit = connection.limits?.bytes
   return {
     id: connection.id,
     peer: connection.remotePeer.toString(),
     remoteAddr,
     transport: transportOf(remoteAddr),
     direction: connection.direction,
+    ...(bytesLimit === undefined ? {} : { bytesLimit: Number(bytesLimit) }),
     abort: (reason) => connection.abort(reason)
   }
 }

@@ -78,7 +78,7 @@ class Sessions implements RunningSessionManager {
       {
         onOpen: (session) => this.#events.opened(session),
         onReady: (session, epoch) => this.#onReady(session, epoch),
-        onDisconnected: (session) => this.#recovery.onDisconnected(session),
+        onDisconnected: (session, epoch) => this.#recovery.onDisconnected(session, epoch),
         onEnd: (session) => this.#onEnd(session),
         onEvent: (event) => this.#events.tell(event),
         onRotation: (of, rotation, certificate) => this.#renaming.onRotation(of, rotation, certificate),

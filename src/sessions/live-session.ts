@@ -4,6 +4,7 @@ import type { Established } from '../../protocol/session/established.ts'
 import { FRAME } from '../../protocol/session/header.ts'
 import { ITEM_KINDS } from '../../protocol/session/items.ts'
 import type { Unacked } from '../../protocol/session/journal.ts'
+import { inFlightBytesMax } from '../../protocol/session/send-side.ts'
 import { SessionStream } from '../../protocol/session/stream.ts'
 import type { ReadyFacts, StreamClose, StreamEffect } from '../../protocol/session/stream-effects.ts'
 import { CONTROL_CHANNEL, HANDSHAKE_STREAM } from '../../protocol/session/stream-init.ts'
@@ -53,6 +54,7 @@ export class LiveSession {
   /** who waits for a pong, each for PROBE_MS at most */
   readonly #measuring: ((rttMs: number | undefined) => void)[] = []
   #pumping = false
+  #hasMoved = false
   #timer: { atMs: number; cancel: () => void } | undefined
 
   constructor(init: LiveSessionInit) {
@@ -72,7 +74,8 @@ export class LiveSession {
       ...(init.contract === undefined ? {} : { contract: init.contract }),
       signer: init.signer,
       nowMs: init.clock.monotonicMs(),
-      ...(init.times === undefined ? {} : { times: init.times })
+      ...(init.times === undefined ? {} : { times: init.times }),
+      ...inFlight(init.stream.connection)
     })
     this.#streams = new EpochStreams({
       control: init.stream,
@@ -114,6 +117,11 @@ export class LiveSession {
 
   get isOpen(): boolean {
     return this.#end === undefined && this.#core.phase === 'open'
+  }
+
+  /** A transaction came, or one of ours was acknowledged. */
+  get hasMoved(): boolean {
+    return this.#hasMoved
   }
 
   get role(): Established['role'] {
@@ -208,12 +216,14 @@ export class LiveSession {
           break
         case 'deliver':
         case 'unknown':
+          if (effect.seq !== undefined) this.#hasMoved = true
           owner.deliver(this, effect)
           break
         case 'snapshot':
           owner.snapshot(this, effect)
           break
         case 'acked':
+          this.#hasMoved = true
           owner.acked(effect.items)
           break
         case 'closing':
@@ -411,4 +421,9 @@ export class LiveSession {
     this.#core.wipe()
     return this.#streams.drop(error)
   }
+}
+
+function inFlight({ bytesLimit }: ConnectionInfo): { inFlightBytesMax?: number } {
+  const bytesMax = inFlightBytesMax(bytesLimit)
+  return bytesMax === undefined ? {} : { inFlightBytesMax: bytesMax }
 }

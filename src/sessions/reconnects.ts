@@ -19,6 +19,8 @@ interface Attempt {
   again: boolean
   /** lost while the attempt that took it up was still ending */
   lost: boolean
+  /** what carried it last did not last */
+  flapped: boolean
   /** when it was taken up, monotonic; while `up` */
   upAtMs: number
   peer: string
@@ -68,17 +70,30 @@ export class Reconnects {
   #of(id: string): Attempt {
     const held = this.#attempts.get(id)
     if (held !== undefined) return held
-    const attempt: Attempt = { failures: 0, state: 'idle', again: false, lost: false, upAtMs: 0, peer: '', cancel: undefined }
+    const attempt: Attempt = {
+      failures: 0,
+      state: 'idle',
+      again: false,
+      lost: false,
+      flapped: false,
+      upAtMs: 0,
+      peer: '',
+      cancel: undefined
+    }
     this.#attempts.set(id, attempt)
     return attempt
   }
 
-  /** The session lost its connection: tries again after the pause that is due. */
-  schedule(id: string): void {
+  /**
+   * The session lost its connection: tries again after the pause that is due. `served`: however short, it did what it was for, as one does that a
+   * relay cuts after a number of bytes.
+   */
+  schedule(id: string, { served = false }: { served?: boolean } = {}): void {
     if (this.#stopped) return
     const attempt = this.#of(id)
     if (attempt.state === 'up') {
-      attempt.failures = this.#clock.monotonicMs() - attempt.upAtMs >= STEADY_MS ? 0 : Math.min(FLAPS_MAX, attempt.failures + 1)
+      attempt.flapped = !served && this.#clock.monotonicMs() - attempt.upAtMs < STEADY_MS
+      attempt.failures = attempt.flapped ? Math.min(FLAPS_MAX, attempt.failures + 1) : 0
       attempt.state = 'idle'
     }
     if (attempt.state === 'running') attempt.lost = true
@@ -96,6 +111,16 @@ export class Reconnects {
     attempt.cancel = undefined
     if (attempt.state === 'running') attempt.again = true
     else this.#fallDue(id, attempt)
+  }
+
+  /**
+   * The peer was seen on a connection. As {@link now}, unless the session just came up and was lost again: then each side's attempt would bring on
+   * the other's without a pause, and it is the peer's own attempt, if it makes one, that takes the session up.
+   */
+  seen(id: string): void {
+    const attempt = this.#attempts.get(id)
+    if (attempt?.flapped === true && attempt.cancel !== undefined) return
+    this.now(id)
   }
 
   /** It is connected: how often it failed before is remembered until it has lasted. */

@@ -4,6 +4,7 @@ import type { Eid } from '../../protocol/identity/eid.ts'
 import type { PeerAddress } from '../net/host.ts'
 import { Deadline } from './deadline.ts'
 import type { DurableSession } from './durable-session.ts'
+import type { LiveSession } from './live-session.ts'
 import { DAY_MS, type ManagerState } from './manager-state.ts'
 import type { Openings } from './openings.ts'
 import { Reconnects } from './reconnects.ts'
@@ -42,7 +43,7 @@ export class SessionRecovery {
   onConnection({ peer, id }: { peer: string; id: string }): void {
     for (const session of this.#m.index.loaded()) {
       if (session.epoch === undefined) {
-        if (session.record.address.peer === peer) this.reconnects.now(session.id)
+        if (session.record.address.peer === peer) this.reconnects.seen(session.id)
       } else if (session.epoch.peer === peer && session.epoch.connection.id !== id) session.epoch.probe()
     }
   }
@@ -64,12 +65,12 @@ export class SessionRecovery {
     }
   }
 
-  onDisconnected(session: DurableSession): void {
+  onDisconnected(session: DurableSession, epoch: LiveSession): void {
     if (this.#m.isStopping) return
     const entry = this.#m.index.byId(session.id)
     if (entry?.loaded !== session) return
     if (this.#shelf.isIdle(session)) void this.#shelf.park(entry, session)
-    else this.reconnects.schedule(session.id)
+    else this.reconnects.schedule(session.id, { served: epoch.hasMoved && epoch.connection.bytesLimit !== undefined })
   }
 
   onWanted(session: DurableSession): void {

@@ -8,6 +8,7 @@ import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import { createNode, type RookeryNode } from '../../src/node.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { systemRandom } from '../../src/platform/random.ts'
+import { openChannel } from '../../src/sessions/channel.ts'
 
 /** Nobody is there: who tells this address alone cannot be dialled. */
 const NOWHERE = ['/ip4/127.0.0.1/tcp/9']
@@ -106,6 +107,18 @@ describe('nodes that nobody can dial', () => {
     }
     expect((await b.todos.list({ limit: 10 })).todos.map(({ history }) => history[0]?.messageId).sort()).toEqual(['m1', 'm2', 'm3', 'm4'])
     expect(a.sessions.list()[0]?.resumes).toBeGreaterThan(0)
+
+    // more at once than one connection carries: what the cut loses comes again, and each connection brings the rest nearer to its end
+    const session = await a.openSession(alice, bob.eid)
+    const back = await b.sessions.get(session.info().id)
+    if (back === undefined) throw new Error('the peer does not hold the session')
+    const [out, into] = [openChannel(session, 20), openChannel(back, 20)]
+    const numbers = Array.from({ length: 12 }, (_, i) => i)
+    const sent = Promise.all(numbers.map((i) => out.send(new Uint8Array(14_000).fill(i))))
+    const came: unknown[] = []
+    while (came.length < numbers.length) came.push((await into.receive({ signal: AbortSignal.timeout(120_000) }))?.payload[0])
+    expect(came).toEqual(numbers)
+    await Promise.all([sent, into.stop()])
   }, 480_000)
 
   it('[G-18] without a relay have their mail kept by their keepers, from which they fetch it', async () => {

@@ -6,7 +6,7 @@ import { FRAME } from '../../../protocol/session/header.ts'
 import { ITEM_KINDS } from '../../../protocol/session/items.ts'
 import { Journal } from '../../../protocol/session/journal.ts'
 import { NO_HASH, RECORD_CLEAR_BYTES, sealRecord } from '../../../protocol/session/record.ts'
-import { SendSide, UNACKED_MAX } from '../../../protocol/session/send-side.ts'
+import { inFlightBytesMax, SendSide, UNACKED_MAX } from '../../../protocol/session/send-side.ts'
 import { SessionStream } from '../../../protocol/session/stream.ts'
 import { nodeCrypto } from '../../../src/crypto/node-crypto.ts'
 import { establishedOf, type Side, StreamPair, seedA, signerOf, text } from './stream-pair.ts'
@@ -236,6 +236,24 @@ describe('an established session', () => {
     side.queue(3, ITEM_KINDS.live, new Uint8Array(0), 'beyond')
     expect([side.pack(3)?.items.length, side.pack(3)?.items.length, side.pack(3)]).toEqual([1, 1, undefined])
     side.grant(64, 2_097_152) // channel 3 is used now, so there is room again
+  })
+
+  it('[PSS-07] lets out no more than a share of what the connection carries before it is acknowledged, one item alone where it is larger', () => {
+    expect([undefined, 131_072, 1_000].map(inFlightBytesMax)).toEqual([undefined, 16_384, 4_096])
+    const side = new SendSide<string>(new Journal(nodeCrypto, { seq: 0n, hash: NO_HASH }), { inFlightBytesMax: 4_096 })
+    side.begin([])
+    for (const bytes of [1_500, 1_500, 1_500, 9_000, 10]) side.queue(3, A2A, new Uint8Array(bytes), `${bytes}`)
+    side.queue(4, ITEM_KINDS.live, new Uint8Array(9_000), 'live')
+    const sizes = () => side.pack(3)?.items.map(({ payload }) => payload.length)
+    expect([...side.ready()]).toEqual([3, 4])
+    expect(sizes()).toEqual([1_500, 1_500])
+    expect([...side.ready()]).toEqual([4]) // nothing will acknowledge what is live: its windows bound it
+    side.ack(1n)
+    expect([sizes(), sizes()]).toEqual([[1_500], undefined])
+    side.ack(3n)
+    expect([sizes(), sizes()]).toEqual([[9_000], undefined])
+    side.ack(4n)
+    expect(sizes()).toEqual([10])
   })
 
   it('refuses channel 65', () => {

@@ -85,6 +85,38 @@ describe('taking lost sessions up again', () => {
     expect(pauses.at(-1)).toBeLessThanOrEqual(1_300)
   })
 
+  it('[F080] waits out its pause, too, when the peer shows on a connection right after: two that try bring each other on without one', async () => {
+    const { clock, reconnects, started, end } = attempts()
+    reconnects.seen('s') // lost longer ago: at once
+    reconnects.connected('s')
+    await end('s', 'done')
+    clock.advance(50)
+    reconnects.schedule('s')
+    reconnects.seen('s')
+    expect(started).toHaveLength(1)
+    clock.advance(2_500)
+    expect(started).toHaveLength(2)
+    await end('s', 'failed')
+    reconnects.connected('s')
+    clock.advance(STEADY_MS)
+    reconnects.schedule('s')
+    reconnects.seen('s')
+    expect(started).toHaveLength(3)
+  })
+
+  it('[F080] counts no failure where a relay cut a connection that had served', async () => {
+    const { clock, reconnects, started, end } = attempts()
+    reconnects.now('s')
+    for (let i = 0; i < 5; i++) {
+      reconnects.connected('s')
+      await end('s', 'done')
+      clock.advance(50)
+      reconnects.schedule('s', { served: true })
+      clock.advance(1_300)
+      expect(started).toHaveLength(i + 2)
+    }
+  })
+
   it('[PSS-07] tries again where the connection was lost while the attempt that brought it was still ending', async () => {
     const { clock, reconnects, started, end } = attempts()
     reconnects.now('s')
