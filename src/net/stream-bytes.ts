@@ -31,17 +31,19 @@ export function collect(
         bytes = longer
       }
       if (isEnough(bytes)) settle()
+      else onEnd()
     }
     const onEnd = () => {
       // a reset says `end` too
       if (stream.status === 'reset' || stream.status === 'aborted') settle(new Error(`the stream was ${stream.status}`))
-      else if (stream.readBufferLength === 0) settle()
+      // `end` comes once: while bytes that follow a negotiation wait to be given back to the stream it has come already, and is not said again after them
+      else if (stream.remoteWriteStatus === 'closed' && stream.readBufferLength === 0) settle()
     }
     const onAbort = () => settle(signal.reason)
     stream.addEventListener('end', onEnd)
     stream.addEventListener('close', onEnd)
     signal.addEventListener('abort', onAbort, { once: true })
     stream.addEventListener('message', onMessage)
-    if (stream.readableEnded || (stream.status !== 'open' && stream.status !== 'closing')) onEnd()
+    onEnd()
   })
 }
