@@ -259,7 +259,8 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
   const { events } = peerStore as unknown as { events: TypedEventTarget<Libp2pEvents> }
   const changed = (detail: PeerUpdate, isSelf: boolean) =>
     void events.safeDispatchEvent(isSelf ? 'self:peer:update' : 'peer:update', { detail })
-  keepInBook(peerStore, new PeerBook({ self, clock, isAllowed, changed }))
+  const isConnected = (peer: PeerId) => libp2p.getConnections(peer).length > 0
+  keepInBook(peerStore, new PeerBook({ self, clock, isConnected, isAllowed, changed }))
   const connected = async (wanted: (peer: string) => boolean = () => true) => {
     const ids = libp2p.getPeers().filter((id) => wanted(id.toString()))
     const servers = await Promise.all(

@@ -4,6 +4,7 @@ import type { Address, Connection, IdentifyResult, PeerId, PeerStore, PrivateKey
 import type { Multiaddr } from '@multiformats/multiaddr'
 import { concat, equals, fromUtf8, utf8 } from '../../protocol/bytes.ts'
 import type { Clock } from '../platform/clock.ts'
+import { allowManyListeners } from '../platform/many-listeners.ts'
 import { delimited, FieldWriter, fieldsOf } from './protobuf.ts'
 import { sharedAddr, sharedAddrOf } from './shared-values.ts'
 import { openAddrs, type SignedAddrs, sealAddrs } from './signed-peer-record.ts'
@@ -84,14 +85,9 @@ export class LeanIdentify {
   }
 
   async #ask(connection: Connection, parent: AbortSignal | undefined): Promise<IdentifyResult> {
-    const patience = new AbortController()
-    const give = () => patience.abort(parent?.reason)
-    const cancel = this.#clock.after(TIMEOUT_MS, () => patience.abort(new Error('the peer does not say who it is')))
-    parent?.addEventListener('abort', give, { once: true })
+    const signal = patience(parent)
     let stream: Stream | undefined
     try {
-      const { signal } = patience
-      parent?.throwIfAborted()
       stream = await connection.newStream(IDENTIFY_PROTOCOL, { signal, runOnLimitedConnection: true })
       const told = toldIn(await collect(stream, { bytesMax: STREAM_BYTES_MAX, signal }))
       await stream.close({ signal })
@@ -99,9 +95,6 @@ export class LeanIdentify {
     } catch (error) {
       stream?.abort(error instanceof Error ? error : new Error(String(error)))
       throw error
-    } finally {
-      cancel()
-      parent?.removeEventListener('abort', give)
     }
   }
 
@@ -160,19 +153,13 @@ export class LeanIdentify {
   }
 
   async #tell(stream: Stream, connection: Connection): Promise<void> {
-    const patience = new AbortController()
-    const cancel = this.#clock.after(TIMEOUT_MS, () => patience.abort(new Error('the peer does not take who we are')))
-    const { signal } = patience
-    try {
-      const body = await this.#body()
-      const { remoteAddr } = connection
-      const observed = isObserved(remoteAddr) ? new FieldWriter().bytes(4, remoteAddr.bytes).finish() : new Uint8Array(0)
-      const length = new FieldWriter().length(body.length + observed.length).finish()
-      if (!stream.send(concat([length, body, observed]))) await stream.onDrain({ signal })
-      await stream.close({ signal })
-    } finally {
-      cancel()
-    }
+    const signal = patience()
+    const body = await this.#body()
+    const { remoteAddr } = connection
+    const observed = isObserved(remoteAddr) ? new FieldWriter().bytes(4, remoteAddr.bytes).finish() : new Uint8Array(0)
+    const length = new FieldWriter().length(body.length + observed.length).finish()
+    if (!stream.send(concat([length, body, observed]))) await stream.onDrain({ signal })
+    await stream.close({ signal })
   }
 
   /** All but the address that we see the peer at. */
@@ -197,6 +184,14 @@ export class LeanIdentify {
     this.#answer = { of, bytes }
     return bytes
   }
+}
+
+/** By the process's own time, as all else that libp2p bounds of a connection. */
+function patience(parent?: AbortSignal): AbortSignal {
+  const late = AbortSignal.timeout(TIMEOUT_MS)
+  const signal = parent === undefined ? late : AbortSignal.any([late, parent])
+  allowManyListeners(signal)
+  return signal
 }
 
 /** Where a name of memory, or a relay that knows no address of it, says nothing */

@@ -9,7 +9,7 @@ import { peerName, samePeerId, sharedAddr, sharedList } from './shared-values.ts
 export const PEERS_MAX = 10_000
 /** Addresses of one peer: those it signed for stay, of the others the latest told. */
 export const ADDRS_MAX = 32
-/** An address that nobody told for so long, nor the peer was heard of, is not shown, */
+/** An address that nobody told for so long, and whose peer was not heard of, is not shown, */
 const ADDR_MS = 3_600_000
 /** and a peer unheard of for so long and without an address is forgotten. */
 const PEER_MS = 21_600_000
@@ -42,6 +42,8 @@ interface Entry {
 export interface PeerBookInit {
   self: PeerId
   clock: Clock
+  /** whether there is a connection: such a peer is where it said it is, however long ago that was */
+  isConnected(peer: PeerId): boolean
   /** whether an address may be kept */
   isAllowed(addr: Multiaddr): boolean
   /** told of each change of what is known of a peer */
@@ -127,7 +129,11 @@ export class PeerBook {
     const nowMs = this.#init.clock.monotonicMs()
     const isFresh = ({ seenAtMs }: KeptAddress) => nowMs - seenAtMs < ADDR_MS
     const isSelf = name === this.#own
-    const addresses = isSelf || row.addresses.every(isFresh) ? row.addresses : row.addresses.filter(isFresh)
+    let { addresses } = row
+    if (!isSelf && !addresses.every(isFresh)) {
+      if (this.#init.isConnected(row.id)) for (const address of addresses) address.seenAtMs = nowMs
+      else addresses = addresses.filter(isFresh)
+    }
     if (addresses.length === 0 && !isSelf && nowMs - entry.heardAtMs > PEER_MS) {
       this.#entries.delete(name)
       return undefined

@@ -19,14 +19,16 @@ beforeAll(async () => {
 
 function make(isAllowed: (addr: string) => boolean = () => true) {
   const clock = new ManualClock()
+  const connected = new Set<string>()
   const changes: (PeerUpdate & { isSelf: boolean })[] = []
   const book = new PeerBook({
     self,
     clock,
+    isConnected: (id) => connected.has(id.toString()),
     isAllowed: (addr) => isAllowed(addr.toString()),
     changed: (change, isSelf) => void changes.push({ ...change, isSelf })
   })
-  return { book, clock, changes }
+  return { book, clock, connected, changes }
 }
 
 const addr = (port: number) => multiaddr(`/ip4/127.0.0.1/udp/${port}/quic-v1`)
@@ -84,6 +86,19 @@ describe('the book of peers', () => {
     expect(shown(book, peer)).toEqual([])
     await book.merge(peer, { multiaddrs: [addr(1)] })
     expect(shown(book, peer)).toEqual([addr(1).toString()])
+  })
+
+  it('shows the addresses of a peer for as long as it is connected, and an hour more', async () => {
+    const { book, clock, connected } = make()
+    await book.merge(peer, { multiaddrs: [addr(1)] })
+    connected.add(peer.toString())
+    clock.advance(10 * HOUR_MS)
+    expect(shown(book, peer)).toEqual([addr(1).toString()])
+    connected.clear()
+    clock.advance(HOUR_MS - 1)
+    expect(shown(book, peer)).toEqual([addr(1).toString()])
+    clock.advance(1)
+    expect(shown(book, peer)).toEqual([])
   })
 
   it('[F103] forgets a peer unheard of for six hours, and never its own node', async () => {
