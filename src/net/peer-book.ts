@@ -131,8 +131,10 @@ export class PeerBook {
     const isSelf = name === this.#own
     let { addresses } = row
     if (!isSelf && !addresses.every(isFresh)) {
-      if (this.#init.isConnected(row.id)) for (const address of addresses) address.seenAtMs = nowMs
-      else addresses = addresses.filter(isFresh)
+      if (this.#init.isConnected(row.id)) {
+        entry.heardAtMs = nowMs
+        for (const address of addresses) address.seenAtMs = nowMs
+      } else addresses = addresses.filter(isFresh)
     }
     if (addresses.length === 0 && !isSelf && nowMs - entry.heardAtMs > PEER_MS) {
       this.#entries.delete(name)

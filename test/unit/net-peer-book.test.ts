@@ -104,8 +104,11 @@ describe('the book of peers', () => {
   it('[F103] forgets a peer unheard of for six hours, and never its own node', async () => {
     const { book, clock } = make()
     await book.merge(self, { multiaddrs: [addr(1)] })
+    await book.merge(other, { protocols: ['/a'] })
     await book.merge(peer, { multiaddrs: [addr(1)] })
-    clock.advance(6 * HOUR_MS + 1)
+    clock.advance(6 * HOUR_MS)
+    expect([await book.has(peer), await book.has(other)]).toEqual([true, true])
+    clock.advance(1)
     expect(await book.has(peer)).toBe(false)
     await expect(book.get(peer)).rejects.toMatchObject({ name: 'NotFoundError' })
     expect(shown(book, self)).toEqual([addr(1).toString()])
