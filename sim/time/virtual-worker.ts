@@ -1,8 +1,11 @@
 import { parentPort, workerData } from 'node:worker_threads'
+import { FastRandom } from '../model/random.ts'
+import { seedChance } from './seeded-chance.ts'
 import { VirtualTime } from './virtual-time.ts'
 
-/** The thread of one run in virtual time: nothing that reads a clock is loaded before its time is in place. */
+/** The thread of one run in virtual time: nothing that reads a clock or draws is loaded before its time and its chance are in place. */
 const time = new VirtualTime().install()
+seedChance(globalThis, new FastRandom((workerData as import('./virtual-calls.ts').VirtualWorkerData).options.seed ?? 0))
 const { runWithin } = await import('../run-scenario.ts')
 const { RookeryError } = await import('../../src/errors.ts')
 
