@@ -43,6 +43,28 @@ describe('real nodes in virtual time', { timeout: 600_000 }, () => {
     expect(Date.parse(report.startedAt)).not.toBe(VIRTUAL_EPOCH_MS)
   })
 
+  it('go on after the threads that solved proofs of work have ended', async () => {
+    const solved = parseScenario(
+      `name: solved
+description: An anonymous search asks for work, and time goes on when the threads that did it are no longer needed.
+nodes:
+  - { group: agents, count: 6 }
+timeline:
+  - stage: announce
+  - { do: announce, who: { group: agents, node: 0 }, space: org.agentnet/a.b@1 }
+  - stage: join
+  - { do: join, who: { group: agents, count: 2 }, space: org.agentnet/a.b@1 }
+  - stage: search
+  - { do: discover, who: { group: agents, node: 5 }, space: org.agentnet/a.b@1, by: anonymous }
+  - { stage: a while, lasts: 40s }
+`,
+      'solved.yaml'
+    )
+    const report = await runScenario(solved, { time: 'virtual' })
+    expect(report.virtual?.simulatedMs).toBeGreaterThan(40_000)
+    expect(report.interrupted).toBe(false)
+  })
+
   it('end at once when told to, with a report of what was done', async () => {
     const stop = new AbortController()
     const report = await runScenario(TWO_HOURS, {

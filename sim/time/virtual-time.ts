@@ -174,17 +174,24 @@ export class VirtualTime {
     }
     // a thread that is waited for is one that keeps the process alive by word (the solver of proofs of work says so)
     const { ref, unref, terminate } = Worker.prototype
+    const seen = new WeakSet<Worker>()
     Worker.prototype.ref = function () {
       outside.add(this)
+      if (!seen.has(this)) this.once('exit', () => outside.delete(this))
+      seen.add(this)
       return ref.call(this)
     }
     Worker.prototype.unref = function () {
       outside.delete(this)
       return unref.call(this)
     }
-    Worker.prototype.terminate = function () {
-      outside.delete(this)
-      return terminate.call(this)
+    // Node's own keeps the process alive by the same word until the thread is gone
+    Worker.prototype.terminate = async function () {
+      try {
+        return await terminate.call(this)
+      } finally {
+        outside.delete(this)
+      }
     }
   }
 
