@@ -69,7 +69,7 @@ async function answer(routes: ReadonlyMap<string, OpsRoute>, req: IncomingMessag
   const repeated = repeatedHeader(req)
   if (repeated !== undefined) return sendText(res, 400, `the header ${repeated} is there twice\n`)
   if (!isLoopbackHost(req.headers.host)) return sendText(res, 403, 'this server answers to loopback names only\n')
-  if (isForeignOrigin(req.headers.origin)) return sendText(res, 403, 'pages of other sites are not answered\n')
+  if (isForeignOrigin(req.headers.origin)) return sendJson(res, 403, { error: foreignOrigin(req.headers.origin).toJSON() })
   const path = req.url ?? '/'
   if (!path.startsWith('/') || !URL.canParse(path, 'http://localhost')) return sendText(res, 400, 'the path cannot be read\n')
   const url = new URL(path, 'http://localhost')
@@ -80,6 +80,15 @@ async function answer(routes: ReadonlyMap<string, OpsRoute>, req: IncomingMessag
   if (others.length === 0) return sendText(res, 404, 'there is nothing at this path\n')
   res.setHeader('Allow', others.join(', '))
   sendText(res, 405, `send ${others.join(' or ')}\n`)
+}
+
+function foreignOrigin(origin: string | undefined): RookeryError {
+  return new RookeryError('ORIGIN_REFUSED', 'pages of other sites are not answered', {
+    kind: 'refused',
+    field: 'Origin',
+    value: (origin ?? '').slice(0, 100),
+    remedy: 'programs send no Origin'
+  })
 }
 
 export function sendText(res: ServerResponse, status: number, text: string, type = 'text/plain; charset=utf-8'): void {
