@@ -2,8 +2,7 @@ import { noise } from '@chainsafe/libp2p-noise'
 import { yamux } from '@chainsafe/libp2p-yamux'
 import { bootstrap } from '@libp2p/bootstrap'
 import { generateKeyPairFromSeed } from '@libp2p/crypto/keys'
-import { identify } from '@libp2p/identify'
-import type { PeerDiscovery, PeerId } from '@libp2p/interface'
+import type { Libp2pEvents, PeerDiscovery, PeerId, PeerUpdate, TypedEventTarget } from '@libp2p/interface'
 import { FaultTolerance, type Libp2p, type Transport } from '@libp2p/interface'
 import { type KadDHTComponents, kadDHT, passthroughMapper } from '@libp2p/kad-dht'
 import { peerIdFromPrivateKey } from '@libp2p/peer-id'
@@ -24,18 +23,20 @@ import { type KadRpc, Lookup } from './dht-lookup.ts'
 import type { DhtModeSetting } from './dht-mode.ts'
 import { checkValue, DHT_NAMESPACES, type DhtRules } from './dht-rules.ts'
 import type { Host } from './host.ts'
+import { type IdentifyComponents, LeanIdentify } from './identify.ts'
 import { Libp2pHost } from './libp2p-host.ts'
 import { libp2pLogger } from './libp2p-log.ts'
 import { ListenLog } from './listen-log.ts'
 import { byDialOrder, isLinkLocal, isPublicAddr, parseAddr, parseBootstrap, transportOf } from './multiaddrs.ts'
 import type { CircuitClient, CircuitServer, ReachabilityInit } from './nat-services.ts'
 import { closestInTable } from './nearest-in-table.ts'
+import { keepInBook, PeerBook } from './peer-book.ts'
 import { PeerMemory } from './peer-memory.ts'
-import { withPlainLocks } from './peer-store-locks.ts'
+import { verifyByIdentify } from './table-verify.ts'
 import { type Traffic, trafficMetrics } from './traffic.ts'
 
-/** Who a peer is, is asked once a connection: given up on, a peer that is slow for a moment would stay without a place in the table for good. */
-const IDENTIFY_TIMEOUT_MS = 30_000
+/** libp2p's own priority of what no program waits for */
+const TABLE_DIAL = { priority: 50 }
 export const KAD_PROTOCOL = '/rookery/kad/1.0.0'
 
 /**
@@ -183,6 +184,7 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
   const circuitServer = reachability?.relayServer.enabled === true ? nat?.server(reachability.relayServer) : undefined
   const factories = profile === 'memory' && memoryTransport !== undefined ? [memoryTransport] : await platform.transports(profile, listen)
   let announced = (addrs: Multiaddr[]): Multiaddr[] => addrs.filter((addr) => transportOf(addr.toString()) !== 'relay')
+  let who: LeanIdentify | undefined
   const libp2p = await createLibp2p({
     start: false,
     privateKey,
@@ -222,7 +224,10 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
     peerDiscovery: discovery as never,
     services: {
       ...((reachability === undefined ? {} : nat?.services(reachability, isPublic, circuitServer)) as Record<string, never>),
-      identify: identify({ timeout: IDENTIFY_TIMEOUT_MS }),
+      identify: (c: IdentifyComponents) => {
+        who = new LeanIdentify(c, clock)
+        return who.service
+      },
       ping: ping(),
       dht: (c: KadDHTComponents) => {
         const kad = kadDHT({
@@ -246,13 +251,24 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
 
   const kad = libp2p.services.dht
   const { kb } = kad.routingTable
+  verifyByIdentify(kad.routingTable, {
+    connections: (peer) => libp2p.getConnections(peer),
+    dial: (peer, options) => libp2p.dial(peer, { ...options, ...TABLE_DIAL }),
+    identified: (connection) => who?.identified(connection),
+    nowMs: () => clock.nowMs()
+  })
   if (init.dht?.table === 'by-prefix') {
     const placeOf = (peer: PeerId) => crypto.sha256(peer.toMultihash().bytes)
     boundTable(kad.routingTable, { own: placeOf(self), k: kBucketSize, placeOf })
   }
   kb.closest = (place, options) => closestInTable(kb.root, place, { count: options?.count ?? kBucketSize, exclude: options?.exclude })
   const { peerStore } = libp2p
-  withPlainLocks(peerStore)
+  const isAllowed = (addr: Multiaddr) => !isPublic || isPublicAddr(addr)
+  const { events } = peerStore as unknown as { events: TypedEventTarget<Libp2pEvents> }
+  const changed = (detail: PeerUpdate, isSelf: boolean) =>
+    void events.safeDispatchEvent(isSelf ? 'self:peer:update' : 'peer:update', { detail })
+  const isConnected = (peer: PeerId) => libp2p.getConnections(peer).length > 0
+  keepInBook(peerStore, new PeerBook({ self, clock, isConnected, isAllowed, changed }))
   const connected = async (wanted: (peer: string) => boolean = () => true) => {
     const ids = libp2p.getPeers().filter((id) => wanted(id.toString()))
     const servers = await Promise.all(
@@ -263,7 +279,6 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
     )
     return servers.flat()
   }
-  const isAllowed = (addr: Multiaddr) => !isPublic || isPublicAddr(addr)
   const lookup = new Lookup({ kad, self, peerStore, crypto, clock, connected, isAllowed }, { kBucketSize, alpha, disjointPaths })
   const host = new Libp2pHost(
     {

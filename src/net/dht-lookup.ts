@@ -6,6 +6,7 @@ import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { BoundableTable } from './bounded-table.ts'
 import { withoutPeer } from './multiaddrs.ts'
+import type { VerifyingTable } from './table-verify.ts'
 
 /** One FIND_NODE, dial included; a peer that takes longer counts as gone. */
 const ASK_TIMEOUT_MS = 4_000
@@ -27,16 +28,17 @@ export interface KadRpc extends KadDHT {
   readonly peerRouting: {
     getValueOrPeers(peer: PeerId, key: Uint8Array, options: { signal?: AbortSignal; path: object }): AsyncIterable<QueryEvent>
   }
-  readonly routingTable: BoundableTable & {
-    readonly size: number
-    readonly kb: {
-      closest(kadId: Uint8Array, options?: { count?: number; exclude?: PeerId[] }): Iterable<PeerId>
+  readonly routingTable: BoundableTable &
+    VerifyingTable & {
+      readonly size: number
+      readonly kb: {
+        closest(kadId: Uint8Array, options?: { count?: number; exclude?: PeerId[] }): Iterable<PeerId>
+      }
+      closestPeers(kadId: Uint8Array, options?: { count?: number }): PeerId[]
+      /** asks the peer for a sign of life first; adds nothing where there is none */
+      add(peer: PeerId, options?: { signal?: AbortSignal }): Promise<void>
+      remove(peer: PeerId): Promise<void>
     }
-    closestPeers(kadId: Uint8Array, options?: { count?: number }): PeerId[]
-    /** asks the peer for a sign of life first; adds nothing where there is none */
-    add(peer: PeerId, options?: { signal?: AbortSignal }): Promise<void>
-    remove(peer: PeerId): Promise<void>
-  }
 }
 
 export const NO_PATH = { index: -1, queued: 0, running: 0, total: 0 }
@@ -121,6 +123,7 @@ export class Lookup {
     answered: Found[],
     signal: AbortSignal
   ): Promise<void> {
+    const self = this.#c.self.toString()
     const known = new Map(seeds.map((seed) => [seed.id.toString(), seed]))
     const gone = new Set<string>()
     const running = new Set<Promise<void>>()
@@ -141,7 +144,8 @@ export class Lookup {
           answered.push(peer)
           for (const info of closer.slice(0, CLOSER_MAX)) {
             const name = info.id.toString()
-            if (known.has(name) || this.#isSilent(name)) continue
+            // who is asked for our own place names us too, whom nobody has to find
+            if (name === self || known.has(name) || this.#isSilent(name)) continue
             const addrs = this.#usable(info)
             if (addrs.length > 0) known.set(name, { id: info.id, addrs, distance: this.distance(info.id, place), hops: peer.hops + 1 })
           }

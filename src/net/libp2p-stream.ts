@@ -41,6 +41,7 @@ export class Libp2pByteStream implements ByteStream {
     this.closed = gone.promise
     const onMessage = (event: StreamMessageEvent) => {
       this.#unread.push(event.data)
+      if (stream.readableEnded && stream.readBufferLength === 0) this.#ended = true
       this.#settle()
     }
     const onEnd = () => {
@@ -65,7 +66,8 @@ export class Libp2pByteStream implements ByteStream {
     stream.addEventListener('close', onClose)
     stream.addEventListener('drain', wake)
     stream.addEventListener('message', onMessage)
-    if (stream.readableEnded) this.#ended = true
+    // `end` is said once, and comes too early where bytes that followed the negotiation wait to be given back to the stream
+    if (stream.readableEnded && stream.readBufferLength === 0) this.#ended = true
     if (stream.status !== 'open' && stream.status !== 'closing') {
       if (stream.status !== 'closed') this.#failure = reset(undefined)
       gone.resolve()
