@@ -16,6 +16,7 @@ import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
 import type { Store } from '../store/store.ts'
 import { boundTable } from './bounded-table.ts'
+import { ConnectionShares } from './connection-shares.ts'
 import { KademliaDht } from './dht.ts'
 import { DhtDatastore } from './dht-datastore.ts'
 import { type KadRpc, Lookup } from './dht-lookup.ts'
@@ -51,6 +52,7 @@ const INBOUND_DIALS_PER_S = 100
  * time is over: at its own 10 s a flood of 1,500 streams a second holds 140 MiB.
  */
 const NEGOTIATION_MS = 3_000
+const CONNECTIONS_MAX = 300
 const YAMUX_STREAM_WINDOW_BYTES = 1024 * 1024
 
 export type TransportFactory = (components: never) => Transport
@@ -103,6 +105,8 @@ export interface HostInit {
   /** `public`: private addresses are neither stored, passed on nor dialled */
   network?: 'lan' | 'public' | undefined
   connectionsMax?: number | undefined
+  /** which network an address lies in, for its share of the connections; default: public addresses by /24 and /48, others bear none */
+  networkOf?: ((addr: string) => string | undefined) | undefined
   /** absent: no relay is sought and nobody is asked, but others are dialled over theirs */
   reachability?: ReachabilityInit | undefined
   dht?:
@@ -173,6 +177,8 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
     })
   }
 
+  const connectionsMax = init.connectionsMax ?? CONNECTIONS_MAX
+  const shares = new ConnectionShares({ connectionsMax, networkOf: init.networkOf })
   const nat = profile === 'memory' ? undefined : platform.nat
   const circuits = nat?.client()
   const reachability = nat === undefined ? undefined : init.reachability
@@ -199,7 +205,7 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
     streamMuxers: [yamux({ enableKeepAlive: profile !== 'memory', streamOptions: { maxStreamWindowSize: YAMUX_STREAM_WINDOW_BYTES } })],
     connectionMonitor: { enabled: false },
     connectionManager: {
-      maxConnections: init.connectionsMax ?? 300,
+      maxConnections: connectionsMax,
       inboundConnectionThreshold: INBOUND_DIALS_PER_S,
       maxIncomingPendingConnections: INBOUND_DIALS_PER_S,
       inboundStreamProtocolNegotiationTimeout: NEGOTIATION_MS,
@@ -212,6 +218,8 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
             filterMultiaddrForPeer: (_peer: unknown, addr: Multiaddr) => isPublicAddr(addr)
           }
         : { denyDialMultiaddr: () => false }),
+      denyInboundConnection: (connection) => shares.refusesNetwork(connection),
+      denyInboundEncryptedConnection: (peer, connection) => shares.refusesPeer(peer, connection),
       denyInboundRelayReservation: (source) => circuitServer?.refuses(source) ?? true
     },
     peerDiscovery: discovery as never,

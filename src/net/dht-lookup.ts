@@ -123,6 +123,7 @@ export class Lookup {
     answered: Found[],
     signal: AbortSignal
   ): Promise<void> {
+    const self = this.#c.self.toString()
     const known = new Map(seeds.map((seed) => [seed.id.toString(), seed]))
     const gone = new Set<string>()
     const running = new Set<Promise<void>>()
@@ -143,7 +144,8 @@ export class Lookup {
           answered.push(peer)
           for (const info of closer.slice(0, CLOSER_MAX)) {
             const name = info.id.toString()
-            if (known.has(name) || this.#isSilent(name)) continue
+            // who is asked for our own place names us too, whom nobody has to find
+            if (name === self || known.has(name) || this.#isSilent(name)) continue
             const addrs = this.#usable(info)
             if (addrs.length > 0) known.set(name, { id: info.id, addrs, distance: this.distance(info.id, place), hops: peer.hops + 1 })
           }
