@@ -22,6 +22,7 @@ import { DhtDatastore } from './dht-datastore.ts'
 import { type KadRpc, Lookup } from './dht-lookup.ts'
 import type { DhtModeSetting } from './dht-mode.ts'
 import { checkValue, DHT_NAMESPACES, type DhtRules } from './dht-rules.ts'
+import { findNode } from './find-node.ts'
 import type { Host } from './host.ts'
 import { type IdentifyComponents, LeanIdentify } from './identify.ts'
 import { Libp2pHost } from './libp2p-host.ts'
@@ -280,7 +281,16 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
     )
     return servers.flat()
   }
-  const lookup = new Lookup({ kad, self, peerStore, crypto, clock, connected, isAllowed }, { kBucketSize, alpha, disjointPaths })
+  const ask = async (peer: PeerId, key: Uint8Array, signal: AbortSignal) => {
+    const named = await findNode(() => libp2p.dialProtocol(peer, kadProtocol, { signal }), key, signal)
+    for (const one of named) {
+      if (one.id.equals(self) || one.multiaddrs.length === 0) continue
+      await peerStore.merge(one.id, { multiaddrs: one.multiaddrs })
+      void kad.onPeerConnect(one).catch(() => {})
+    }
+    return named
+  }
+  const lookup = new Lookup({ kad, self, crypto, clock, connected, findNode: ask, isAllowed }, { kBucketSize, alpha, disjointPaths })
   const host = new Libp2pHost(
     {
       clock,
