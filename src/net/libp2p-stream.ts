@@ -42,6 +42,7 @@ export class Libp2pByteStream implements ByteStream {
     this.closed = gone.promise
     const onMessage = (event: StreamMessageEvent) => {
       this.#unread.push(event.data)
+      if (stream.readableEnded && stream.readBufferLength === 0) this.#ended = true
       this.#settle()
     }
     const onEnd = () => {
@@ -61,7 +62,8 @@ export class Libp2pByteStream implements ByteStream {
     stream.addEventListener('end', onEnd)
     stream.addEventListener('close', onClose)
     stream.addEventListener('message', onMessage)
-    if (stream.readableEnded) this.#ended = true
+    // `end` is said once, and comes too early where bytes that followed the negotiation wait to be given back to the stream
+    if (stream.readableEnded && stream.readBufferLength === 0) this.#ended = true
     if (stream.status !== 'open' && stream.status !== 'closing') {
       if (stream.status !== 'closed') this.#failure = reset(undefined)
       gone.resolve()

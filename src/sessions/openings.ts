@@ -47,6 +47,11 @@ export interface Opening {
   yield(): void
 }
 
+/** The exchange of an opening that is under way now. */
+interface Turn {
+  giveWay: () => void
+}
+
 /** Our own exchanges: one at a time for each pair of agents. */
 export class Openings {
   readonly #m: ManagerState
@@ -116,48 +121,41 @@ export class Openings {
     if (this.#m.byCookies.size + this.#open.size >= this.#m.sessionsMaxOwn) throw this.#full()
     if (held === undefined && this.#m.index.size >= this.#m.storedMaxOwn) throw this.#full()
     const resume = held === undefined ? undefined : purposeOf(held)
-    const deadline = new Deadline(this.#m.components.clock, this.#m.stopping.signal)
-    const given = Promise.withResolvers<'gave-way'>()
+    const turn: Turn = { giveWay: () => {} }
     const opening: Opening = {
       exchange: { resumeId: resume?.sid, flags: resume?.flags ?? newFlags({ ...wants, groups: this.#groups }), readyAtMs: undefined },
-      promise: this.#run(pair, from, to, { address, held, resume, wants }, deadline, given.promise).finally(() => {
-        deadline.dispose()
-        this.#open.delete(pair)
-      }),
-      yield: () => {
-        given.resolve('gave-way')
-        deadline.abort(new ProtocolError('OUT_OF_ORDER', "the peer's exchange takes the place of ours"))
-      }
+      promise: this.#run(pair, from, to, { address, held, resume, wants }, turn).finally(() => this.#open.delete(pair)),
+      yield: () => turn.giveWay()
     }
     opening.promise.catch(() => {}) // a caller whose own signal fired no longer waits for it
     this.#open.set(pair, opening)
     return opening
   }
 
-  async #run(
-    pair: PairKey,
-    from: LocalAgent,
-    to: Eid,
-    what: Purpose,
-    deadline: Deadline,
-    givenWay: Promise<'gave-way'>
-  ): Promise<DurableSession> {
-    const theirs = this.#crossings.next(pair)
-    try {
-      const own = this.#exchange(from, to, what, deadline)
-      own.catch(() => {})
-      const winner = await Promise.race([own, givenWay])
-      return winner === 'gave-way' ? await theirs.session : winner
-    } catch (error) {
-      if (!isSuperseded(error)) throw error
-      try {
-        return await theirs.session
-      } catch {
-        // the peer held on to a session that we no longer have: after 10 s it lets it go (protocol/README.md §6, "Both open or resume at once")
-        return await this.#exchange(from, to, what, deadline)
+  /** Ours, or the peer's where that one stands; once more where the peer's then does not come about. */
+  async #run(pair: PairKey, from: LocalAgent, to: Eid, what: Purpose, turn: Turn): Promise<DurableSession> {
+    for (let isFirst = true; ; isFirst = false) {
+      const theirs = this.#crossings.next(pair)
+      const deadline = new Deadline(this.#m.components.clock, this.#m.stopping.signal)
+      const given = Promise.withResolvers<'gave-way'>()
+      turn.giveWay = () => {
+        given.resolve('gave-way')
+        deadline.abort(new ProtocolError('OUT_OF_ORDER', "the peer's exchange takes the place of ours"))
       }
-    } finally {
-      theirs.dispose()
+      try {
+        const own = this.#exchange(from, to, what, deadline)
+        own.catch(() => {})
+        const winner = await Promise.race([own, given.promise])
+        return winner === 'gave-way' ? await theirs.session : winner
+      } catch (error) {
+        if (!isFirst || !isSuperseded(error)) throw error
+        // the peer held on to a session that we no longer have: after 10 s it lets it go (protocol/README.md §6, "Both open or resume at once")
+        const session = await theirs.session.catch(() => undefined)
+        if (session !== undefined) return session
+      } finally {
+        deadline.dispose()
+        theirs.dispose()
+      }
     }
   }
 

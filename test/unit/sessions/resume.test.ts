@@ -1,6 +1,9 @@
 import { describe, expect, it, vi } from 'vitest'
-import { toHex } from '../../../protocol/bytes.ts'
+import { compare, toHex } from '../../../protocol/bytes.ts'
+import { eidToDid } from '../../../protocol/identity/eid.ts'
+import { ACK_BODY_BYTES, FRAME, HEADER_BYTES } from '../../../protocol/session/header.ts'
 import { Journal } from '../../../protocol/session/journal.ts'
+import type { LocalAgent } from '../../../src/identity/agent.ts'
 import { ManualClock } from '../../../src/platform/clock.ts'
 import type { Session, SessionEvent } from '../../../src/sessions/session.ts'
 import { CrashingNode } from './crashing-node.ts'
@@ -187,6 +190,45 @@ describe('a session that is taken up again', () => {
     expect(a.manager.held().sessions).toBe(1)
     await Promise.all([...sendAll(both[0], 0, 3), ...sendAll(both[1], 3, 6)])
     expect([a.handled, b.handled]).toEqual([words(3, 6), words(0, 3)])
+  })
+
+  it('[PSS-07] who gave way to the exchange of a peer that then dies opens anew, and hears nothing of the crossing', async () => {
+    const clock = new ManualClock()
+    const net = new MemoryNet()
+    const [smaller, larger] = [agentOf(0xa1), agentOf(0xb2)].sort((one, other) => compare(one.eid, other.eid)) as [LocalAgent, LocalAgent]
+    const stands = await new CrashingNode(net, clock, smaller, 1).start()
+    let died: Promise<void> | undefined
+    const policy = () => {
+      died ??= stands.kill({ network: 'silent' }) // judged, let in, given way to: and gone before its READY is read
+      return { admit: true } as const
+    }
+    const yields = await new CrashingNode(net, clock, larger, 2, { policy }).start()
+    const { push } = net.streams
+    net.streams.push = (...pairs) => {
+      for (const { a } of pairs) {
+        const write = a.write.bind(a)
+        // ACK goes out alone, READY does not follow it
+        a.write = (bytes, options) => write(bytes[1] === FRAME.ACK ? bytes.subarray(0, HEADER_BYTES + ACK_BODY_BYTES) : bytes, options)
+      }
+      return push.apply(net.streams, pairs)
+    }
+    stands.open(yields).catch(() => {})
+    let outcome: Session | Error | undefined
+    yields.open(stands).then(
+      (session) => {
+        outcome = session
+      },
+      (error: Error) => {
+        outcome = error
+      }
+    )
+    await until(clock, () => died !== undefined)
+    await died
+    net.streams.push = push
+    await stands.start()
+    await until(clock, () => outcome !== undefined)
+    if (outcome instanceof Error) throw outcome
+    expect(outcome?.info()).toMatchObject({ state: 'established', remote: eidToDid(smaller.eid) })
   })
 
   it('[F056] a resume takes over a connection that still looks alive, and the old one takes effect no more', async () => {
