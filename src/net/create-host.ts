@@ -16,11 +16,13 @@ import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
 import type { Store } from '../store/store.ts'
 import { boundTable } from './bounded-table.ts'
+import { ConnectionShares } from './connection-shares.ts'
 import { KademliaDht } from './dht.ts'
 import { DhtDatastore } from './dht-datastore.ts'
 import { type KadRpc, Lookup } from './dht-lookup.ts'
 import type { DhtModeSetting } from './dht-mode.ts'
 import { checkValue, DHT_NAMESPACES, type DhtRules } from './dht-rules.ts'
+import { findNode } from './find-node.ts'
 import type { Host } from './host.ts'
 import { type IdentifyComponents, LeanIdentify } from './identify.ts'
 import { Libp2pHost } from './libp2p-host.ts'
@@ -50,6 +52,7 @@ const INBOUND_DIALS_PER_S = 100
  * time is over: at its own 10 s a flood of 1,500 streams a second holds 140 MiB.
  */
 const NEGOTIATION_MS = 3_000
+const CONNECTIONS_MAX = 300
 const YAMUX_STREAM_WINDOW_BYTES = 1024 * 1024
 
 export type TransportFactory = (components: never) => Transport
@@ -57,7 +60,7 @@ export type TransportFactory = (components: never) => Transport
 /** What a host stands on: a Node process and a page differ in this alone. */
 export interface HostPlatform {
   /** @param listen - addresses that will be listened on */
-  transports(profile: 'quic' | 'memory', listen: readonly string[]): Promise<TransportFactory[]>
+  transports(profile: 'quic' | 'memory', listen: readonly string[], clock: Clock): Promise<TransportFactory[]>
   /** where a host of profile `quic` listens if nothing is said */
   readonly listenDefault: readonly string[]
   /** what finds peers of this LAN */
@@ -102,6 +105,8 @@ export interface HostInit {
   /** `public`: private addresses are neither stored, passed on nor dialled */
   network?: 'lan' | 'public' | undefined
   connectionsMax?: number | undefined
+  /** which network an address lies in, for its share of the connections; default: public addresses by /24 and /48, others bear none */
+  networkOf?: ((addr: string) => string | undefined) | undefined
   /** absent: no relay is sought and nobody is asked, but others are dialled over theirs */
   reachability?: ReachabilityInit | undefined
   dht?:
@@ -172,11 +177,14 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
     })
   }
 
+  const connectionsMax = init.connectionsMax ?? CONNECTIONS_MAX
+  const shares = new ConnectionShares({ connectionsMax, networkOf: init.networkOf })
   const nat = profile === 'memory' ? undefined : platform.nat
   const circuits = nat?.client()
   const reachability = nat === undefined ? undefined : init.reachability
   const circuitServer = reachability?.relayServer.enabled === true ? nat?.server(reachability.relayServer) : undefined
-  const factories = profile === 'memory' && memoryTransport !== undefined ? [memoryTransport] : await platform.transports(profile, listen)
+  const factories =
+    profile === 'memory' && memoryTransport !== undefined ? [memoryTransport] : await platform.transports(profile, listen, clock)
   let announced = (addrs: Multiaddr[]): Multiaddr[] => addrs.filter((addr) => transportOf(addr.toString()) !== 'relay')
   let who: LeanIdentify | undefined
   const libp2p = await createLibp2p({
@@ -198,7 +206,7 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
     streamMuxers: [yamux({ enableKeepAlive: profile !== 'memory', streamOptions: { maxStreamWindowSize: YAMUX_STREAM_WINDOW_BYTES } })],
     connectionMonitor: { enabled: false },
     connectionManager: {
-      maxConnections: init.connectionsMax ?? 300,
+      maxConnections: connectionsMax,
       inboundConnectionThreshold: INBOUND_DIALS_PER_S,
       maxIncomingPendingConnections: INBOUND_DIALS_PER_S,
       inboundStreamProtocolNegotiationTimeout: NEGOTIATION_MS,
@@ -211,6 +219,8 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
             filterMultiaddrForPeer: (_peer: unknown, addr: Multiaddr) => isPublicAddr(addr)
           }
         : { denyDialMultiaddr: () => false }),
+      denyInboundConnection: (connection) => shares.refusesNetwork(connection),
+      denyInboundEncryptedConnection: (peer, connection) => shares.refusesPeer(peer, connection),
       denyInboundRelayReservation: (source) => circuitServer?.refuses(source) ?? true
     },
     peerDiscovery: discovery as never,
@@ -271,7 +281,16 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
     )
     return servers.flat()
   }
-  const lookup = new Lookup({ kad, self, peerStore, crypto, clock, connected, isAllowed }, { kBucketSize, alpha, disjointPaths })
+  const ask = async (peer: PeerId, key: Uint8Array, signal: AbortSignal) => {
+    const named = await findNode(() => libp2p.dialProtocol(peer, kadProtocol, { signal }), key, signal)
+    for (const one of named) {
+      if (one.id.equals(self) || one.multiaddrs.length === 0) continue
+      await peerStore.merge(one.id, { multiaddrs: one.multiaddrs })
+      void kad.onPeerConnect(one).catch(() => {})
+    }
+    return named
+  }
+  const lookup = new Lookup({ kad, self, crypto, clock, connected, findNode: ask, isAllowed }, { kBucketSize, alpha, disjointPaths })
   const host = new Libp2pHost(
     {
       clock,

@@ -1,10 +1,11 @@
-import type { PeerId, PeerInfo, PeerStore } from '@libp2p/interface'
-import { type KadDHT, MessageType, type QueryEvent } from '@libp2p/kad-dht'
-import { multiaddr } from '@multiformats/multiaddr'
+import type { PeerId, PeerInfo } from '@libp2p/interface'
+import type { KadDHT, QueryEvent } from '@libp2p/kad-dht'
 import { compare } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import type { Clock } from '../platform/clock.ts'
+import { allowManyListeners } from '../platform/many-listeners.ts'
 import type { BoundableTable } from './bounded-table.ts'
+import { ADDRS_MAX, CLOSER_MAX } from './find-node.ts'
 import { withoutPeer } from './multiaddrs.ts'
 import type { VerifyingTable } from './table-verify.ts'
 
@@ -12,16 +13,14 @@ import type { VerifyingTable } from './table-verify.ts'
 const ASK_TIMEOUT_MS = 4_000
 /** RPCs of one look-up, whatever its answers promise */
 const ASKED_MAX = 200
-/** Names that one answer may bring; kad-dht sends k. */
-const CLOSER_MAX = 20
-/** Addresses taken of one name */
-const ADDRS_MAX = 16
 /** Peers that did not answer are left alone for a while, unless they are connected; the oldest memory goes first. */
 const SILENT_MS = 30_000
 const SILENT_MAX = 1_024
 
 /** The parts of kad-dht that its interface does not name: single RPCs, which tell what its own queries hide. */
 export interface KadRpc extends KadDHT {
+  /** considers a peer for the table that somebody named */
+  onPeerConnect(peer: PeerInfo): Promise<void>
   readonly network: {
     sendRequest(peer: PeerId, message: object, options: { signal?: AbortSignal; path: object }): AsyncIterable<QueryEvent>
   }
@@ -44,13 +43,14 @@ export interface KadRpc extends KadDHT {
 export const NO_PATH = { index: -1, queued: 0, running: 0, total: 0 }
 
 export interface LookupComponents {
-  kad: KadRpc
+  kad: Pick<KadRpc, 'routingTable'>
   self: PeerId
-  peerStore: PeerStore
   crypto: CryptoProvider
   clock: Clock
   /** peers with an open connection that serve the DHT */
   connected(): Promise<PeerId[]>
+  /** whom a peer knows near a key; what it names is noted on the way */
+  findNode(peer: PeerId, key: Uint8Array, signal: AbortSignal): Promise<readonly PeerInfo[]>
   /** whether an address that a peer told us may be kept and dialled */
   isAllowed(addr: PeerInfo['multiaddrs'][number]): boolean
 }
@@ -169,21 +169,15 @@ export class Lookup {
   }
 
   /** @returns the peers that it knows closer to `key`, undefined when it does not answer */
-  async #ask(peer: Found, key: Uint8Array, signal: AbortSignal): Promise<PeerInfo[] | undefined> {
-    const { kad, clock, peerStore } = this.#c
+  async #ask(peer: Found, key: Uint8Array, signal: AbortSignal): Promise<readonly PeerInfo[] | undefined> {
+    const { clock, findNode } = this.#c
     const patience = new AbortController()
+    allowManyListeners(patience.signal)
     const give = () => patience.abort(new Error('no answer'))
     const cancel = clock.after(ASK_TIMEOUT_MS, give)
     signal.addEventListener('abort', give, { once: true })
     try {
-      if (peer.addrs.length > 0) await peerStore.merge(peer.id, { multiaddrs: peer.addrs.map((addr) => multiaddr(addr)) })
-      for await (const event of kad.network.sendRequest(
-        peer.id,
-        { type: MessageType.FIND_NODE, key },
-        { signal: patience.signal, path: NO_PATH }
-      )) {
-        if (event.name === 'PEER_RESPONSE') return event.closer
-      }
+      return await findNode(peer.id, key, patience.signal)
     } catch {
       // told below like any other silence
     } finally {

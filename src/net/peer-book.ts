@@ -157,9 +157,11 @@ export class PeerBook {
     const before = mode === 'save' ? undefined : previous
     // who opens a stream or says who it is has not moved since
     if (data.protocols !== undefined) for (const address of before?.addresses ?? []) address.seenAtMs = nowMs
+    // the same object for all who hold the peer: its text is made once
+    const shared = before?.id ?? (data.publicKey === undefined ? samePeerId(id) : peerIdFromPublicKey(data.publicKey))
     const row: Row = {
-      id: before?.id ?? (data.publicKey === undefined ? samePeerId(id) : peerIdFromPublicKey(data.publicKey)),
-      addresses: this.#addresses(id, before?.addresses, data, mode, nowMs),
+      id: shared,
+      addresses: this.#addresses(shared, before?.addresses, data, mode, nowMs),
       protocols: protocolsOf(before?.protocols, data.protocols, mode),
       metadata: metadataOf(before?.metadata, data.metadata, mode),
       tags: tagsOf(before?.tags, data.tags, mode, nowMs),

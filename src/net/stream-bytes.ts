@@ -3,7 +3,7 @@ import type { Stream, StreamMessageEvent } from '@libp2p/interface'
 /**
  * Collects what a peer sends on a stream, without the buffers that a longer talk needs.
  * @param isEnough - asked after each arrival; by default the end of the stream is waited for
- * @throws Error where more than `bytesMax` come, or the stream is reset; or the signal's reason
+ * @throws Error where more than `bytesMax` come, or the stream is reset; what `isEnough` throws; or the signal's reason
  */
 export function collect(
   stream: Stream,
@@ -30,7 +30,13 @@ export function collect(
         longer.set(data instanceof Uint8Array ? data : data.subarray(), bytes.length)
         bytes = longer
       }
-      if (isEnough(bytes)) settle()
+      let enough = false
+      try {
+        enough = isEnough(bytes)
+      } catch (error) {
+        return settle(error)
+      }
+      if (enough) settle()
       else onEnd()
     }
     const onEnd = () => {

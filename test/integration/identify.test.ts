@@ -29,6 +29,7 @@ async function start(kind: 'plain' | 'lean', fill: number) {
     connectionEncrypters: [noise()],
     streamMuxers: [yamux()],
     connectionMonitor: { enabled: false },
+    connectionManager: { inboundConnectionThreshold: 1_000 },
     connectionGater: { denyDialMultiaddr: () => false },
     services: {
       identify: (components: IdentifyComponents) => {

@@ -1,5 +1,5 @@
 import { generateKeyPairFromSeed } from '@libp2p/crypto/keys'
-import type { PeerId, PeerStore } from '@libp2p/interface'
+import type { PeerId } from '@libp2p/interface'
 import { peerIdFromPrivateKey } from '@libp2p/peer-id'
 import { multiaddr } from '@multiformats/multiaddr'
 import { beforeAll, describe, expect, it } from 'vitest'
@@ -20,19 +20,18 @@ function lookupIn(table: number[], names: Record<number, number[]>, kBucketSize 
   const at = (i: number) => ids[i] as PeerId
   const info = (i: number) => ({ id: at(i), multiaddrs: [multiaddr(`/memory/${i}`)] })
   const kad = {
-    routingTable: { size: table.length, closestPeers: () => table.map(at), remove: async () => {} },
-    network: {
-      async *sendRequest(peer: PeerId) {
-        const closer = names[ids.findIndex((id) => id.equals(peer))]
-        if (closer !== undefined) yield { name: 'PEER_RESPONSE', closer: closer.map(info) }
-      }
-    }
+    routingTable: { size: table.length, closestPeers: () => table.map(at), remove: async () => {} }
   } as unknown as KadRpc
+  const findNode = async (peer: PeerId) => {
+    const closer = names[ids.findIndex((id) => id.equals(peer))]
+    if (closer === undefined) throw new Error('no answer')
+    return closer.map(info)
+  }
   return new Lookup(
     {
       kad,
       self: at(0),
-      peerStore: { merge: async () => {} } as unknown as PeerStore,
+      findNode,
       crypto: nodeCrypto,
       clock: new ManualClock(),
       connected: async () => [],
