@@ -37,7 +37,8 @@ export interface SystemFaultsOptions {
 
 const DAY_SEC = 86_400
 const HOUR_SEC = 3_600
-const HEAP_MIB = 160
+/** V8 adds the young generation to it, up to 96 MiB. */
+const HEAP_MIB = 400
 /** Lower than what any node has open. */
 const FEW_DESCRIPTORS = 12
 /** For the schedule of load and audits alone: the faults end the run. */

@@ -8,8 +8,7 @@ const IN_SHORT: readonly SystemFault[] = [
   'clock an hour back and right again',
   'stopped beyond the idle time of its connections',
   'no file descriptors',
-  'threads of the solver die',
-  'no memory'
+  'threads of the solver die'
 ]
 
 const library = faultySystem()

@@ -148,7 +148,9 @@ class Soak {
 
   constructor(options: SoakOptions) {
     this.#options = options
-    this.#schedule = scheduleOf(options.lengthMs)
+    const schedule = scheduleOf(options.lengthMs)
+    this.#schedule =
+      options.faults === undefined ? schedule : { ...schedule, taskMs: 2_000, pace: { ...schedule.pace, itemMs: 1_000, stateMs: 2_000 } }
     this.#accounts = new SoakAccounts({ taskKeptMs: this.#schedule.retentionMs / 2 })
     const source = seededRandom(options.seed)
     this.#random = () => randomFraction(source)
@@ -215,7 +217,8 @@ class Soak {
         ops: { port: 0 },
         grants: { peers: 'anyone', sendBurst: 10_000, sendPerMin: 60_000 },
         queue: { messagesPerPeerMax: 500 },
-        retention: { tasks: retention, outbox: retention },
+        // a clock that steps makes everything old: what is looked up again must still be there
+        ...(this.#options.faults === undefined ? { retention: { tasks: retention, outbox: retention } } : {}),
         logs: { level: 'warn' },
         ...(name === 'rock' ? { keeper: { for: sleepers, messagesPerPeerMax: 500 } } : {}),
         ...(name === 'sleeper' ? { keepers: [this.#did('rock', CALLER)] } : {})
