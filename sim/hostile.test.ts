@@ -9,7 +9,7 @@ const ATTACKS: readonly [title: string, attack: string, checks: number][] = [
   [
     '[D-18] [DS-12] [G-23] poisoned, expired and replayed records are taken by no honest registrar or holder, and shown to nobody',
     'poisoned records',
-    4
+    5
   ],
   ['[G-21] [DS-09] squatters of a DS_ID gain no member and hide none', 'squatted DS_ID', 3],
   ['[G-21] squatters are not seen at all by one who pins the curator', 'squatted DS_ID, curator pinned', 2],

@@ -66,10 +66,12 @@ export class RealEngine {
       step()
     }
     const joined: SimNode[] = [...this.nodes]
+    const startedMs = systemClock.monotonicMs()
     const underWay = share === undefined ? 0 : BOOT_AT_ONCE * Math.ceil(nodes / Math.max(1, share.indices.length))
     await eachOf(share?.indices.filter((index) => index > 0) ?? indices(1, nodes), BOOT_AT_ONCE, async (index) => {
       signal.throwIfAborted()
-      if (bootEachMs > 0) await systemClock.sleep(bootEachMs * BOOT_AT_ONCE, { signal })
+      const waitMs = startedMs + index * bootEachMs - systemClock.monotonicMs()
+      if (bootEachMs > 0 && waitMs > 0) await systemClock.sleep(waitMs, { signal })
       const through =
         share === undefined
           ? drawDistinct(random, joined, BOOTSTRAP_THROUGH).flatMap((other) => other.bootstrapAddrs)

@@ -1,10 +1,11 @@
-import { compare, concat } from '../../protocol/bytes.ts'
+import { compare } from '../../protocol/bytes.ts'
 import { locatorKey } from '../../protocol/discovery/dht-key.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import type { SimNode } from '../engine/boot-node.ts'
 import { drawDistinct } from '../engine/draw.ts'
 import { eachOf } from '../engine/each-of.ts'
+import { placeOfSecret } from '../engine/node-place.ts'
 import { derivedBytes } from '../engine/seeds.ts'
 import { turnRegistrar } from './registrars.ts'
 import type { World } from './world.ts'
@@ -15,16 +16,13 @@ const LOCATOR_SEEKERS = 10
 const HELD_MIN = 0.5
 const LOOKS_MAX = 20
 const WEEK_MS = 7 * 86_400_000
-/** A PeerId of an Ed25519 key: an identity multihash over the protobuf of the key. */
-const PEER_ID_PREFIX = Uint8Array.of(0x00, 0x24, 0x08, 0x01, 0x12, 0x20)
 
 /** Node keys, the nearest to `key` of `tries` made for it: what an attacker with a second of processor time has. */
 export function groundSeeds(seed: number, key: Uint8Array, { count, tries }: { count: number; tries: number }): Uint8Array[] {
   const place = nodeCrypto.sha256(key)
   const made = Array.from({ length: tries }, (_, i) => {
     const secret = derivedBytes(seed, 'ground', i)
-    const own = nodeCrypto.sha256(concat([PEER_ID_PREFIX, nodeCrypto.ed25519.publicKey(secret)]))
-    return { secret, distance: own.map((byte, at) => byte ^ (place[at] as number)) }
+    return { secret, distance: placeOfSecret(secret).map((byte, at) => byte ^ (place[at] as number)) }
   })
   return made
     .sort((a, b) => compare(a.distance, b.distance))

@@ -17,8 +17,11 @@ const EPOCH_MS = 1_767_225_600_000
 /** Nodes start one after the other, this far apart, as real ones do in virtual time; the last has looked itself up again when the run begins. */
 const BOOT_EACH_MS = 20
 const LAST_LOOK_UP_MS = 2_000
-/** A node looks itself up after these pauses from its start on, each half as long to half as long again (`src/net/table-care.ts`). */
-const CARE_PAUSES_MS = [1_000, 4_000, 15_000, 60_000] as const
+/**
+ * A node looks itself up after these pauses from its start on, each half as long to half as long again, and a random place beside while it knows fewer
+ * than k; once it knows them, or learns of nobody any more, after the last (`src/net/table-care.ts`).
+ */
+const CARE_PAUSES_MS = [1_000, 4_000, 15_000, 60_000, 300_000] as const
 /** A join is renewed at half its life (as the product's refresher does), a table refreshed as often as kad-dht does, sets swept each minute. */
 const RENEW_MS = 1_800_000
 const REFRESH_MS = 300_000
@@ -121,12 +124,14 @@ export class ModelEngine implements EngineRun {
       })
     }
     const care = (next: number) => {
-      const pauseMs = CARE_PAUSES_MS[next]
-      if (pauseMs === undefined) return
-      this.#queue.after(pauseMs * (0.5 + this.#random.fraction()), () => {
+      const last = CARE_PAUSES_MS.length - 1
+      this.#queue.after((CARE_PAUSES_MS[next] as number) * (0.5 + this.#random.fraction()), () => {
         if (!node.isUp || node.life !== life) return
+        const before = node.table.size
         this.#network.lookUp(node.index, this.#network.placeOf(node.index))
-        care(next + 1)
+        if (node.table.size < this.#network.k) this.#network.lookUp(node.index, this.#network.drawnPlace())
+        const isFutile = node.table.size <= before && next > 0
+        care(node.table.size >= this.#network.k || isFutile ? last : Math.min(next + 1, last))
       })
     }
     care(0)
@@ -289,10 +294,10 @@ export class ModelEngine implements EngineRun {
       case 'restart': {
         const node = this.#network.node(action.node)
         if (!node.isUp) {
-          this.#network.join(node.index, this.#order)
+          this.#network.joinAgain(node.index, this.#order)
           this.#spaces.takeOver(node)
           this.#begin(node)
-          for (const space of this.#joined.get(node.index) ?? []) this.#spaces.join(node, space, nowMs)
+          for (const space of this.#joined.get(node.index) ?? []) this.#spaces.join(node, space, nowMs, 'again')
           const state = node.reachability
           if (state.mode === 'always_on') this.#mail.drain(node, nowMs)
         }
@@ -317,7 +322,7 @@ export class ModelEngine implements EngineRun {
 
   #join(index: number, space: string, finish: Finish, fail: Fail) {
     const node = this.#network.node(index)
-    const { stored, tookMs } = this.#spaces.join(node, space, this.#queue.nowMs)
+    const { stored, tookMs } = this.#spaces.join(node, space, this.#queue.nowMs, 'first')
     if (stored === 0) return fail(tookMs, 'SIM_NOT_STORED', 'no registrar took the join')
     const spaces = this.#joined.get(index) ?? new Set()
     this.#joined.set(index, spaces)
@@ -329,7 +334,7 @@ export class ModelEngine implements EngineRun {
       const renew = () =>
         this.#queue.after(RENEW_MS, () => {
           if (!spaces.has(space)) return
-          if (node.isUp) this.#spaces.join(node, space, this.#queue.nowMs)
+          if (node.isUp) this.#spaces.join(node, space, this.#queue.nowMs, 'again')
           renew()
         })
       renew()

@@ -1,7 +1,10 @@
 import { locatorKey } from '../../protocol/discovery/dht-key.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
-import { derivedBytes } from '../engine/seeds.ts'
+import type { Random } from '../../src/platform/random.ts'
+import { drawDistinct } from '../engine/draw.ts'
+import { placeOfNode } from '../engine/node-place.ts'
+import { derivedRandom } from '../engine/seeds.ts'
 import { LinkModel } from '../net/link-model.ts'
 import type { Definition } from '../scenario/definition.ts'
 import type { PlannedNode } from '../scenario/events.ts'
@@ -28,6 +31,8 @@ export class ModelNetwork implements LookupWorld {
   readonly alpha = MODEL_ALPHA
   readonly link: LinkModel
   readonly #random: FastRandom
+  readonly #bootstrap: Random
+  readonly #seed: number
   rpcs = 0
   /** messages and bytes that each node sent */
   readonly sentMessages: Uint32Array
@@ -35,15 +40,17 @@ export class ModelNetwork implements LookupWorld {
 
   constructor(planned: readonly PlannedNode[], network: Definition['network'], seed: number, random: FastRandom) {
     this.#random = random
+    this.#seed = seed
+    this.#bootstrap = derivedRandom(seed, 'bootstrap')
     this.sentMessages = new Uint32Array(planned.length)
     this.sentBytes = new Float64Array(planned.length)
     this.link = new LinkModel(planned, network, random)
     this.places = { hi: new Uint32Array(planned.length), lo: new Uint32Array(planned.length) }
     this.nodes = planned.map((one) => new ModelNode(one, this.places, MODEL_K, seed))
     for (const { index } of planned) {
-      const view = new DataView(derivedBytes(seed, 'place', index).buffer)
-      this.places.hi[index] = view.getUint32(0)
-      this.places.lo[index] = view.getUint32(4)
+      const { hi, lo } = placeOfKey(placeOfNode(seed, index))
+      this.places.hi[index] = hi
+      this.places.lo[index] = lo
     }
   }
 
@@ -62,6 +69,7 @@ export class ModelNetwork implements LookupWorld {
   }
 
   roundTripMs(from: number, to: number): number | undefined {
+    if (from === to) return 0
     this.#count(from)
     if (!this.link.mayDial(from, to)) return undefined
     this.#count(to)
@@ -84,13 +92,40 @@ export class ModelNetwork implements LookupWorld {
     return result
   }
 
-  /** A node starts: it meets three of those that run, and looks itself up. */
+  /** A node starts: it meets three of those that run, the same as in the real engine, and looks itself up. */
   join(index: number, upSoFar: readonly number[]): void {
-    const node = this.node(index)
-    node.isUp = true
-    const through = Array.from({ length: BOOTSTRAP_THROUGH }, () => upSoFar[this.#random.below(Math.max(1, upSoFar.length))])
-    for (const other of through) if (other !== undefined && other !== index && this.isUp(other)) this.met(index, other)
+    this.#joinThrough(index, drawDistinct(this.#bootstrap, upSoFar, BOOTSTRAP_THROUGH))
+  }
+
+  /** The same for one that was down, through those that are up now. */
+  joinAgain(index: number, all: readonly number[]): void {
+    const up = all.filter((other) => other !== index && this.isUp(other))
+    this.#joinThrough(index, drawDistinct(derivedRandom(this.#seed, 'bootstrap-again', index), up, BOOTSTRAP_THROUGH))
+  }
+
+  #joinThrough(index: number, through: readonly number[]): void {
+    this.node(index).isUp = true
+    for (const other of through) this.met(index, other)
     this.lookUp(index, this.placeOf(index))
+  }
+
+  /** The k nearest to a place as the product names them: those that a look-up found, and `from` itself where it is among them, after no hop. */
+  nearest(from: number, place: { hi: number; lo: number }): LookupResult {
+    const found = this.lookUp(from, place)
+    const isFarther = (one: number) => {
+      const hi = ((this.places.hi[one] as number) ^ place.hi) >>> 0
+      const own = ((this.places.hi[from] as number) ^ place.hi) >>> 0
+      return (
+        hi > own || (hi === own && ((this.places.lo[one] as number) ^ place.lo) >>> 0 > ((this.places.lo[from] as number) ^ place.lo) >>> 0)
+      )
+    }
+    const at = found.nodes.findIndex(isFarther)
+    const own = at === -1 ? found.nodes.length : at
+    return {
+      ...found,
+      nodes: found.nodes.toSpliced(own, 0, from).slice(0, this.k),
+      hops: found.hops.toSpliced(own, 0, 0).slice(0, this.k)
+    }
   }
 
   /** What keeps a table filled: the look-up of oneself, and of a random place behind one of the lengths of prefix, each in its turn. */
@@ -101,6 +136,10 @@ export class ModelNetwork implements LookupWorld {
     const flipped = (own.hi ^ (0x80000000 >>> bits)) >>> 0
     const tail = this.#random.below(2 ** (31 - bits))
     this.lookUp(index, { hi: ((flipped & ~(2 ** (31 - bits) - 1)) | tail) >>> 0, lo: this.#random.below(2 ** 32) })
+  }
+
+  drawnPlace(): { hi: number; lo: number } {
+    return { hi: this.#random.below(2 ** 32), lo: this.#random.below(2 ** 32) }
   }
 
   placeOf(index: number): { hi: number; lo: number } {

@@ -8,6 +8,7 @@ import type { Responder } from '../../protocol/session/responder.ts'
 import { derivedBytes } from '../engine/seeds.ts'
 import type { PlannedNode } from '../scenario/events.ts'
 import { cheapCrypto } from './cheap-crypto.ts'
+import type { LookupResult } from './lookup.ts'
 import { type Places, RoutingTable } from './routing-table.ts'
 
 /** A message that waits at its receiver. */
@@ -42,6 +43,8 @@ export class ModelNode {
   readonly notified = new Set<number>()
   /** peers whose locator it has read */
   readonly located = new Set<number>()
+  /** registrars that it found a moment ago, by key (`src/spaces/recent-registrars.ts`) */
+  readonly recent = new Map<string, { found: LookupResult; atMs: number }>()
   /** sessions by peer: `half` before the peer showed a cookie */
   readonly sessions = new Map<number, 'half' | 'whole'>()
   readonly blacklist = new Set<number>()

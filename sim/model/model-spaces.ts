@@ -1,3 +1,4 @@
+import { announceKey, joinKey } from '../../protocol/discovery/dht-key.ts'
 import { type DsId, dsId, parseSpaceName, prefixId } from '../../protocol/discovery/names.ts'
 import { ANNOUNCE_TTL_SEC, announceType, POLICY_OPEN, selectAnnounce } from '../../protocol/records/announce.ts'
 import { buildRecord, openRecord, recordExpiresAtMs } from '../../protocol/records/envelope.ts'
@@ -5,11 +6,14 @@ import { JOIN_TTL_SEC, type JoinRecord, joinTombstone, joinType, selectJoin } fr
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import type { Bug } from './bugs.ts'
 import { cheapCrypto } from './cheap-crypto.ts'
+import type { LookupResult } from './lookup.ts'
 import { type ModelNetwork, placeOfKey } from './model-network.ts'
 import type { ModelNode } from './model-node.ts'
 
 /** Members that one registrar's pages bring in one search */
 const SHOWN_MAX = 1_000
+/** A look-up of the same key within this time goes to the same registrars (`src/spaces/recent-registrars.ts`). */
+const RECENT_MS = 10_000
 
 interface Space {
   name: string
@@ -88,7 +92,7 @@ export class ModelSpaces {
       [space.place, hex(space.dsid)],
       [space.parentPlace, space.parentKey]
     ] as const) {
-      const found = this.#network.lookUp(node.index, place)
+      const found = this.#registrars(node, key, place, nowMs)
       const put = this.#each(node, found.nodes, (registrar) => {
         const held = registrar.set(key).announcements
         const before = held.get(node.index)
@@ -98,13 +102,15 @@ export class ModelSpaces {
       stored += put.answered
       tookMs = Math.max(tookMs, found.tookMs + put.tookMs)
     }
-    return { stored, tookMs }
+    const dht = this.#inDht(node, announceKey(space.dsid), 'first')
+    return { stored, tookMs: Math.max(tookMs, dht.tookMs) }
   }
 
-  join(node: ModelNode, name: string, nowMs: number): { stored: number; tookMs: number } {
+  /** @param time - at first its number is read from the DHT too, lest it be lower than one of an earlier life */
+  join(node: ModelNode, name: string, nowMs: number, time: 'first' | 'again'): { stored: number; tookMs: number } {
     const space = this.#space(name)
     const ts = this.#sec(nowMs)
-    const found = this.#network.lookUp(node.index, space.place)
+    const found = this.#registrars(node, hex(space.dsid), space.place, nowMs)
     const curator = this.#curatorOf(node, found.nodes, space)
     if (curator === undefined) return { stored: 0, tookMs: found.tookMs }
     const payload = {
@@ -117,12 +123,13 @@ export class ModelSpaces {
     }
     const record = buildRecord(cheapCrypto, joinType, { ...payload, ts, exp: ts + JOIN_TTL_SEC }, node.signer)
     const put = this.#put(node, found.nodes, space, record.bytes, nowMs)
-    return { stored: put.answered, tookMs: found.tookMs + put.tookMs }
+    const dht = this.#inDht(node, joinKey(space.dsid, node.eid), time)
+    return { stored: put.answered, tookMs: Math.max(found.tookMs + put.tookMs, dht.tookMs) }
   }
 
   leave(node: ModelNode, name: string, nowMs: number): { stored: number; tookMs: number } {
     const space = this.#space(name)
-    const found = this.#network.lookUp(node.index, space.place)
+    const found = this.#registrars(node, hex(space.dsid), space.place, nowMs)
     const held = found.nodes
       .map((one) => this.#network.node(one).sets.get(hex(space.dsid))?.joins.get(node.index))
       .find((one) => one !== undefined)
@@ -156,14 +163,14 @@ export class ModelSpaces {
     let hops = 0
     let tookMs = 0
     if (by === 'parent') {
-      const parent = this.#network.lookUp(node.index, space.parentPlace)
+      const parent = this.#registrars(node, space.parentKey, space.parentPlace, nowMs)
       const listed = this.#each(node, parent.nodes, () => {})
       hops = Math.max(0, ...parent.hops)
       tookMs += parent.tookMs + listed.tookMs
       const isKnown = parent.nodes.some((one) => (this.#network.node(one).sets.get(space.parentKey)?.announcements.size ?? 0) > 0)
       if (!isKnown) return { members: 0, hops, tookMs, expiresAtMs: Number.POSITIVE_INFINITY }
     }
-    const found = this.#network.lookUp(node.index, space.place)
+    const found = this.#registrars(node, key, space.place, nowMs)
     hops = Math.max(hops, ...found.hops)
     tookMs += found.tookMs
     const search = ++this.#searches
@@ -218,6 +225,26 @@ export class ModelSpaces {
       for (const [who, record] of set.announcements) if (recordExpiresAtMs(record) <= wall) set.announcements.delete(who)
       if (set.joins.size + set.announcements.size === 0) node.sets.delete(key)
     }
+  }
+
+  #registrars(node: ModelNode, key: string, place: { hi: number; lo: number }, nowMs: number): LookupResult {
+    const recent = node.recent.get(key)
+    if (recent !== undefined && nowMs - recent.atMs < RECENT_MS) return { ...recent.found, tookMs: 0 }
+    for (const [old, { atMs }] of node.recent) if (nowMs - atMs >= RECENT_MS) node.recent.delete(old)
+    const found = this.#network.nearest(node.index, place)
+    node.recent.set(key, { found, atMs: nowMs })
+    return found
+  }
+
+  /** The copy of a record that lies in the DHT: read, at first, and put; what the model's searches read are the registrars' sets. */
+  #inDht(node: ModelNode, key: Uint8Array, time: 'first' | 'again'): { tookMs: number } {
+    const place = placeOfKey(nodeCrypto.sha256(key))
+    let tookMs = 0
+    for (let round = time === 'first' ? 0 : 1; round < 2; round++) {
+      const found = this.#network.nearest(node.index, place)
+      tookMs += found.tookMs + this.#each(node, found.nodes, () => {}).tookMs
+    }
+    return { tookMs }
   }
 
   #curatorOf(node: ModelNode, registrars: readonly number[], space: Space): ModelNode | undefined {

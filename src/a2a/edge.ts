@@ -16,7 +16,7 @@ import { EdgeHost } from './edge-host.ts'
 import { EdgeRoutes, type Route } from './edge-routes.ts'
 import { sendError } from './http-errors.ts'
 import { Exchange } from './http-exchange.ts'
-import { checkHost } from './http-guards.ts'
+import { checkSender } from './http-guards.ts'
 import { jsonRpcRoutes } from './json-rpc-door.ts'
 import type { KeepAsleep, KeepOpaque } from './keep-asleep.ts'
 import type { LocalA2a } from './local-a2a.ts'
@@ -97,6 +97,9 @@ export interface A2aEdgeSettings {
   legacy?: 'on' | 'off'
   /** open connections; the next is closed unanswered */
   connectionsMax: number
+  /** how long the head of a request, and all of it, may take; later it is answered 408 and its connection closed. Answers may go on without end */
+  headMs: number
+  requestMs: number
 }
 
 export const A2A_EDGE_DEFAULTS: A2aEdgeSettings = {
@@ -104,7 +107,9 @@ export const A2A_EDGE_DEFAULTS: A2aEdgeSettings = {
   port: 0,
   bodyBytesMax: 2 * 1_048_576,
   requestsMax: 256,
-  connectionsMax: 512
+  connectionsMax: 512,
+  headMs: 10_000,
+  requestMs: 60_000
 }
 
 export interface A2aEdge {
@@ -120,6 +125,8 @@ export interface A2aEdge {
 const LINGER_MS = 1_000
 /** How long requests at work may take to give their last answer when the edge closes. */
 const CLOSE_GRACE_MS = 1_000
+/** How often connections are looked at for requests that take too long. */
+const CHECK_MS = 5_000
 const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/
 
 /**
@@ -171,7 +178,11 @@ class HttpEdge implements A2aEdge {
       ...restRoutes(this.#host),
       ...this.#otherDoors()
     ])
-    this.#server = createServer((req, res) => void this.#serve(req, res))
+    const { headMs, requestMs } = settings
+    this.#server = createServer(
+      { headersTimeout: headMs, requestTimeout: requestMs, connectionsCheckingInterval: Math.min(CHECK_MS, headMs) },
+      (req, res) => void this.#serve(req, res)
+    )
     this.#server.maxConnections = settings.connectionsMax
   }
 
@@ -243,7 +254,7 @@ class HttpEdge implements A2aEdge {
     const { around = (_exchange, _route, work) => work() } = this.#components
     let exchange = new Exchange(req, res, { did: undefined, params: {} }, '')
     try {
-      checkHost(req, this.#settings.publicUrl)
+      checkSender(req, this.#settings.publicUrl)
       const found = this.#routes.find(req)
       if (found === undefined) return await around(exchange, undefined, async () => exchange.sendJson(404, NOT_FOUND))
       exchange = new Exchange(req, res, found.address, found.search)

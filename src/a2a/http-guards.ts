@@ -1,17 +1,27 @@
 import type { IncomingMessage } from 'node:http'
+import { hostName, isForeignOrigin, isLoopbackHost, repeatedHeader } from '../platform/http-requests.ts'
 import { A2aError } from './a2a-error.ts'
 import type { Exchange } from './http-exchange.ts'
 
-const LOOPBACK_NAMES: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]'])
-
 /**
- * Refuses names that a rebound DNS entry would bring: only loopback names and the node's own public host pass.
+ * What a browser or a gateway could be led to send is refused before anything is looked for: names that a rebound DNS entry would bring (only loopback names and
+ * the node's own public host pass), pages of other sites, and headers that are there twice.
  * @throws A2aError `PERMISSION_DENIED`
  */
-export function checkHost({ headers }: IncomingMessage, publicUrl: string | undefined): void {
-  const name = (headers.host ?? '').toLowerCase().replace(/:\d{1,5}$/, '')
-  if (LOOPBACK_NAMES.has(name) || (publicUrl !== undefined && name === new URL(publicUrl).hostname)) return
-  throw new A2aError('PERMISSION_DENIED', 'this node answers to loopback names and its public host only', { metadata: { field: 'Host' } })
+export function checkSender(req: IncomingMessage, publicUrl: string | undefined): void {
+  const { host, origin } = req.headers
+  const repeated = repeatedHeader(req)
+  if (repeated !== undefined)
+    throw new A2aError('PERMISSION_DENIED', `the header ${repeated} is there twice`, { metadata: { field: repeated } })
+  const own = publicUrl === undefined ? undefined : new URL(publicUrl)
+  if (!isLoopbackHost(host) && hostName(host) !== own?.hostname) {
+    throw new A2aError('PERMISSION_DENIED', 'this node answers to loopback names and its public host only', { metadata: { field: 'Host' } })
+  }
+  if (isForeignOrigin(origin, own === undefined ? [] : [own.origin])) {
+    throw new A2aError('PERMISSION_DENIED', 'pages of other sites are not answered; a gateway that serves them takes Origin away', {
+      metadata: { field: 'Origin' }
+    })
+  }
 }
 
 /** @throws A2aError `CONTENT_TYPE_NOT_SUPPORTED` */

@@ -7,6 +7,7 @@ import { toString as bytesToString } from 'uint8arrays'
 import { RookeryError } from '../errors.ts'
 import { sayAcceptErrors } from '../platform/accept-errors.ts'
 import { removeFile, writePrivateFile } from '../platform/files.ts'
+import { isLoopbackHost, repeatedHeader } from '../platform/http-requests.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
 import { realDataDir, socketPath, TCP_FILE } from './control-endpoint.ts'
@@ -73,6 +74,22 @@ export async function serveControl(
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     response.on('error', () => {})
     request.on('error', () => {})
+    const repeated = repeatedHeader(request)
+    if (repeated !== undefined) {
+      return finish(request, response, 400, refusal('HEADER_REPEATED', `the header ${repeated} is there twice`, 'send it once'))
+    }
+    if (request.headers.origin !== undefined || !isLoopbackHost(request.headers.host)) {
+      return finish(
+        request,
+        response,
+        403,
+        refusal(
+          'SENDER_REFUSED',
+          'this is answered to programs of this machine alone, and to no page of a browser',
+          'send no Origin, and Host: localhost'
+        )
+      )
+    }
     if (token !== undefined && !bearerMatches(request, token)) {
       return finish(
         request,

@@ -1,6 +1,7 @@
 import { createReadStream, existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fromUtf8, utf8 } from '../../protocol/bytes.ts'
+import { AGENT_NAME } from '../api/methods.ts'
 import { nodeCrypto } from '../crypto/node-crypto.ts'
 import { RookeryError } from '../errors.ts'
 import { AGENTS_DIR, AgentFiles } from '../identity/agent-file.ts'
@@ -27,7 +28,7 @@ export async function exportAgent(input: {
 }): Promise<AgentText & { file: string }> {
   const { dataDir, name, file, passphrase, nowMs } = input
   const source = join(dataDir, AGENTS_DIR, `${name}.json`)
-  if (!/^[a-z0-9-]{1,32}$/.test(name) || !existsSync(source)) {
+  if (!AGENT_NAME.test(name) || !existsSync(source)) {
     throw new RookeryError('AGENT_UNKNOWN', `no agent "${name}" in ${dataDir}`, {
       kind: 'notFound',
       field: 'name',
@@ -58,7 +59,7 @@ async function* of(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
 function agentText(bytes: Uint8Array, file: string): AgentText & { [key: string]: unknown } {
   try {
     const value = JSON.parse(fromUtf8(bytes)) as Partial<AgentText>
-    if (typeof value.name === 'string' && /^[a-z0-9-]{1,32}$/.test(value.name) && typeof value.did === 'string')
+    if (typeof value.name === 'string' && AGENT_NAME.test(value.name) && typeof value.did === 'string')
       return value as AgentText & { [key: string]: unknown }
   } catch {
     // told below, without the text: it may hold a secret
@@ -69,7 +70,7 @@ function agentText(bytes: Uint8Array, file: string): AgentText & { [key: string]
 /**
  * Adds an exported agent to a data directory whose node does not run.
  * @param input.as - another name for it here
- * @throws RookeryError `DATA_DIR_IN_USE`, `AGENT_EXISTS`, `BACKUP_INVALID`, `PASSPHRASE_WRONG`
+ * @throws RookeryError `AGENT_NAME_INVALID`, `DATA_DIR_IN_USE`, `AGENT_EXISTS`, `BACKUP_INVALID`, `PASSPHRASE_WRONG`
  */
 export async function importAgent(input: {
   dataDir: string
@@ -78,6 +79,14 @@ export async function importAgent(input: {
   passphrase: (header: SealedHeader) => Promise<string | undefined>
 }): Promise<AgentText> {
   const { dataDir, file, as } = input
+  if (as !== undefined && !AGENT_NAME.test(as)) {
+    throw new RookeryError('AGENT_NAME_INVALID', 'this is no name of an agent: 1 to 32 characters of a-z, 0-9 and "-", the first no "-"', {
+      kind: 'usage',
+      field: '--as',
+      value: as.slice(0, 100),
+      remedy: 'give another name, for example "weather-bot"'
+    })
+  }
   if (!existsSync(file)) {
     throw new RookeryError('BACKUP_UNKNOWN', `there is no file ${file}`, {
       kind: 'notFound',

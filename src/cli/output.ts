@@ -2,6 +2,7 @@ import { stripVTControlCharacters } from 'node:util'
 import ora, { type Ora } from 'ora'
 import picocolors from 'picocolors'
 import { EXIT_CODES, RookeryError } from '../errors.ts'
+import { printableJson } from '../platform/printable-json.ts'
 
 /** Where a command writes: a terminal, a pipe, or a test's buffers. */
 export interface Streams {
@@ -56,7 +57,8 @@ export class Output {
   /** The command's result: `value` as JSON, or what `human` prints. */
   result(value: unknown, human: () => void): void {
     this.done()
-    if (this.json) this.#streams.stdout.write(`${JSON.stringify(value, null, this.#streams.stdout.isTTY === true ? 2 : 0)}\n`)
+    if (this.json)
+      this.#streams.stdout.write(`${printableJson(JSON.stringify(value, null, this.#streams.stdout.isTTY === true ? 2 : 0))}\n`)
     else human()
   }
 
@@ -117,7 +119,7 @@ export class Output {
 
   /** One JSON object on a line of its own, for commands that go on telling; nothing for people. */
   jsonLine(value: unknown): void {
-    if (this.json) this.#streams.stdout.write(`${JSON.stringify(value)}\n`)
+    if (this.json) this.#streams.stdout.write(`${printableJson(JSON.stringify(value))}\n`)
   }
 
   /** Whether {@link draw} writes over what it drew before. */
@@ -126,9 +128,10 @@ export class Output {
   }
 
   /** A view that changes: on a terminal in place, cut to its width and height; elsewhere one below the other, parted by an empty line. */
-  draw(lines: readonly string[]): void {
+  draw(given: readonly string[]): void {
     if (this.json) return
     this.done()
+    const lines = given.map((line) => this.#printable(line))
     if (!this.redraws) {
       this.#streams.stdout.write(`${lines.join('\n')}\n\n`)
       return
@@ -162,7 +165,7 @@ export class Output {
         kind: 'internal',
         message: error instanceof Error ? error.message : String(error)
       }
-      this.#streams.stderr.write(`${JSON.stringify({ error: body })}\n`)
+      this.#streams.stderr.write(`${printableJson(JSON.stringify({ error: body }))}\n`)
     } else if (known !== undefined) {
       const lines = [`${this.paint.red('error')} ${known.code}: ${known.message}`]
       if (known.field !== undefined) lines.push(`  field   ${known.field}`)

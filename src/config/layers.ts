@@ -13,9 +13,14 @@ export function defined(settings: object): Raw {
   const out: Raw = {}
   for (const [key, value] of Object.entries(settings)) {
     if (value === undefined) continue
-    out[key] = isRecord(value) ? defined(value) : value
+    setOwn(out, key, isRecord(value) ? defined(value) : value)
   }
   return out
+}
+
+/** A member of its own, also where its name is `__proto__`. */
+function setOwn(out: Raw, key: string, value: unknown): void {
+  Object.defineProperty(out, key, { value, enumerable: true, writable: true, configurable: true })
 }
 
 export function isRecord(value: unknown): value is Raw {
@@ -27,7 +32,7 @@ export function merge(base: Raw, over: Raw): Raw {
   for (const [key, value] of Object.entries(over)) {
     const under = Object.hasOwn(out, key) ? out[key] : undefined
     const next = isRecord(value) && isRecord(under) ? merge(under, value) : value
-    Object.defineProperty(out, key, { value: next, enumerable: true, writable: true, configurable: true })
+    setOwn(out, key, next)
   }
   return out
 }

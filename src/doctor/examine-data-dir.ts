@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, lstatSync, readdirSync } from 'node:fs'
+import { chmodSync, existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { findEndpoint, SOCKET_FILE, TCP_FILE } from '../api/control-endpoint.ts'
@@ -55,8 +55,9 @@ export function modeFindings(dataDir: string): Fixable[] {
   if (process.platform === 'win32' || !existsSync(dataDir)) return []
   const wide: { path: string; mode: number; wanted: number }[] = []
   const look = (path: string) => {
-    const state = lstatSync(path)
-    if (state.isSymbolicLink() || state.uid !== process.getuid?.()) return
+    // Behind a link it is the file that it leads to which others may read.
+    const state = statSync(path, { throwIfNoEntry: false })
+    if (state === undefined || state.uid !== process.getuid?.()) return
     const wanted = state.isDirectory() ? 0o700 : 0o600
     if ((state.mode & 0o077) !== 0) wide.push({ path, mode: state.mode & 0o777, wanted })
   }

@@ -8,7 +8,7 @@ import { AGENT_NAME, handlerName } from '../api/methods.ts'
 import { makePrivateDir, readSmallFile, removeFile, writePrivateFile } from '../platform/files.ts'
 import type { Random } from '../platform/random.ts'
 import { type AgentRecord, type AgentStorage, FORMER_MAX, type FormerIdentity, MAILBOX_KEYS_MAX } from './agent-record.ts'
-import { invalidKeyFile, type Rights, readKeyFile, secretSchema, writeKeyFile } from './key-file.ts'
+import { invalidKeyFile, narrow, type Rights, readKeyFile, secretSchema, writeKeyFile } from './key-file.ts'
 import { secretFromText, secretText } from './secret-text.ts'
 
 export const AGENTS_DIR = 'agents'
@@ -127,6 +127,7 @@ export class AgentFiles implements AgentStorage {
     }
     const token = secretFromText(new TextDecoder().decode(bytes).trim())
     if (token === undefined) throw invalidKeyFile(path, 'it holds no token; remove it to get a new one')
+    narrow(path)
     return token
   }
 

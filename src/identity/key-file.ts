@@ -62,8 +62,8 @@ export function invalidKeyFile(path: string, what: string, cause?: unknown): Roo
   })
 }
 
-/** A key file that others may read is narrowed to its owner. */
-function narrow(path: string): void {
+/** A file with a key or a token that others may read is narrowed to its owner; behind a link, the file that it leads to. */
+export function narrow(path: string): void {
   if (process.platform === 'win32') return
   const state = statSync(path)
   if ((state.mode & 0o077) !== 0 && state.uid === process.getuid?.()) chmodSync(path, 0o600)

@@ -2,8 +2,7 @@ import { noise } from '@chainsafe/libp2p-noise'
 import { yamux } from '@chainsafe/libp2p-yamux'
 import { bootstrap } from '@libp2p/bootstrap'
 import { generateKeyPairFromSeed } from '@libp2p/crypto/keys'
-import { identify } from '@libp2p/identify'
-import type { PeerDiscovery, PeerId } from '@libp2p/interface'
+import type { Libp2pEvents, PeerDiscovery, PeerId, PeerUpdate, TypedEventTarget } from '@libp2p/interface'
 import { FaultTolerance, type Libp2p, type Transport } from '@libp2p/interface'
 import { type KadDHTComponents, kadDHT, passthroughMapper } from '@libp2p/kad-dht'
 import { peerIdFromPrivateKey } from '@libp2p/peer-id'
@@ -17,24 +16,28 @@ import type { Logger } from '../platform/logger.ts'
 import type { Random } from '../platform/random.ts'
 import type { Store } from '../store/store.ts'
 import { boundTable } from './bounded-table.ts'
+import { ConnectionShares } from './connection-shares.ts'
 import { KademliaDht } from './dht.ts'
 import { DhtDatastore } from './dht-datastore.ts'
 import { type KadRpc, Lookup } from './dht-lookup.ts'
 import type { DhtModeSetting } from './dht-mode.ts'
 import { checkValue, DHT_NAMESPACES, type DhtRules } from './dht-rules.ts'
+import { findNode } from './find-node.ts'
 import type { Host } from './host.ts'
+import { type IdentifyComponents, LeanIdentify } from './identify.ts'
 import { Libp2pHost } from './libp2p-host.ts'
 import { libp2pLogger } from './libp2p-log.ts'
 import { ListenLog } from './listen-log.ts'
 import { byDialOrder, isLinkLocal, isPublicAddr, parseAddr, parseBootstrap, transportOf } from './multiaddrs.ts'
 import type { CircuitClient, CircuitServer, ReachabilityInit } from './nat-services.ts'
 import { closestInTable } from './nearest-in-table.ts'
+import { keepInBook, PeerBook } from './peer-book.ts'
 import { PeerMemory } from './peer-memory.ts'
-import { withPlainLocks } from './peer-store-locks.ts'
+import { verifyByIdentify } from './table-verify.ts'
 import { type Traffic, trafficMetrics } from './traffic.ts'
 
-/** Who a peer is, is asked once a connection: given up on, a peer that is slow for a moment would stay without a place in the table for good. */
-const IDENTIFY_TIMEOUT_MS = 30_000
+/** libp2p's own priority of what no program waits for */
+const TABLE_DIAL = { priority: 50 }
 export const KAD_PROTOCOL = '/rookery/kad/1.0.0'
 
 /**
@@ -49,6 +52,7 @@ const INBOUND_DIALS_PER_S = 100
  * time is over: at its own 10 s a flood of 1,500 streams a second holds 140 MiB.
  */
 const NEGOTIATION_MS = 3_000
+const CONNECTIONS_MAX = 300
 const YAMUX_STREAM_WINDOW_BYTES = 1024 * 1024
 
 export type TransportFactory = (components: never) => Transport
@@ -101,6 +105,8 @@ export interface HostInit {
   /** `public`: private addresses are neither stored, passed on nor dialled */
   network?: 'lan' | 'public' | undefined
   connectionsMax?: number | undefined
+  /** which network an address lies in, for its share of the connections; default: public addresses by /24 and /48, others bear none */
+  networkOf?: ((addr: string) => string | undefined) | undefined
   /** absent: no relay is sought and nobody is asked, but others are dialled over theirs */
   reachability?: ReachabilityInit | undefined
   dht?:
@@ -171,12 +177,15 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
     })
   }
 
+  const connectionsMax = init.connectionsMax ?? CONNECTIONS_MAX
+  const shares = new ConnectionShares({ connectionsMax, networkOf: init.networkOf })
   const nat = profile === 'memory' ? undefined : platform.nat
   const circuits = nat?.client()
   const reachability = nat === undefined ? undefined : init.reachability
   const circuitServer = reachability?.relayServer.enabled === true ? nat?.server(reachability.relayServer) : undefined
   const factories = profile === 'memory' && memoryTransport !== undefined ? [memoryTransport] : await platform.transports(profile, listen)
   let announced = (addrs: Multiaddr[]): Multiaddr[] => addrs.filter((addr) => transportOf(addr.toString()) !== 'relay')
+  let who: LeanIdentify | undefined
   const libp2p = await createLibp2p({
     start: false,
     privateKey,
@@ -196,7 +205,7 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
     streamMuxers: [yamux({ enableKeepAlive: profile !== 'memory', streamOptions: { maxStreamWindowSize: YAMUX_STREAM_WINDOW_BYTES } })],
     connectionMonitor: { enabled: false },
     connectionManager: {
-      maxConnections: init.connectionsMax ?? 300,
+      maxConnections: connectionsMax,
       inboundConnectionThreshold: INBOUND_DIALS_PER_S,
       maxIncomingPendingConnections: INBOUND_DIALS_PER_S,
       inboundStreamProtocolNegotiationTimeout: NEGOTIATION_MS,
@@ -209,12 +218,17 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
             filterMultiaddrForPeer: (_peer: unknown, addr: Multiaddr) => isPublicAddr(addr)
           }
         : { denyDialMultiaddr: () => false }),
+      denyInboundConnection: (connection) => shares.refusesNetwork(connection),
+      denyInboundEncryptedConnection: (peer, connection) => shares.refusesPeer(peer, connection),
       denyInboundRelayReservation: (source) => circuitServer?.refuses(source) ?? true
     },
     peerDiscovery: discovery as never,
     services: {
       ...((reachability === undefined ? {} : nat?.services(reachability, isPublic, circuitServer)) as Record<string, never>),
-      identify: identify({ timeout: IDENTIFY_TIMEOUT_MS }),
+      identify: (c: IdentifyComponents) => {
+        who = new LeanIdentify(c, clock)
+        return who.service
+      },
       ping: ping(),
       dht: (c: KadDHTComponents) => {
         const kad = kadDHT({
@@ -238,13 +252,24 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
 
   const kad = libp2p.services.dht
   const { kb } = kad.routingTable
+  verifyByIdentify(kad.routingTable, {
+    connections: (peer) => libp2p.getConnections(peer),
+    dial: (peer, options) => libp2p.dial(peer, { ...options, ...TABLE_DIAL }),
+    identified: (connection) => who?.identified(connection),
+    nowMs: () => clock.nowMs()
+  })
   if (init.dht?.table === 'by-prefix') {
     const placeOf = (peer: PeerId) => crypto.sha256(peer.toMultihash().bytes)
     boundTable(kad.routingTable, { own: placeOf(self), k: kBucketSize, placeOf })
   }
   kb.closest = (place, options) => closestInTable(kb.root, place, { count: options?.count ?? kBucketSize, exclude: options?.exclude })
   const { peerStore } = libp2p
-  withPlainLocks(peerStore)
+  const isAllowed = (addr: Multiaddr) => !isPublic || isPublicAddr(addr)
+  const { events } = peerStore as unknown as { events: TypedEventTarget<Libp2pEvents> }
+  const changed = (detail: PeerUpdate, isSelf: boolean) =>
+    void events.safeDispatchEvent(isSelf ? 'self:peer:update' : 'peer:update', { detail })
+  const isConnected = (peer: PeerId) => libp2p.getConnections(peer).length > 0
+  keepInBook(peerStore, new PeerBook({ self, clock, isConnected, isAllowed, changed }))
   const connected = async (wanted: (peer: string) => boolean = () => true) => {
     const ids = libp2p.getPeers().filter((id) => wanted(id.toString()))
     const servers = await Promise.all(
@@ -255,8 +280,16 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
     )
     return servers.flat()
   }
-  const isAllowed = (addr: Multiaddr) => !isPublic || isPublicAddr(addr)
-  const lookup = new Lookup({ kad, self, peerStore, crypto, clock, connected, isAllowed }, { kBucketSize, alpha, disjointPaths })
+  const ask = async (peer: PeerId, key: Uint8Array, signal: AbortSignal) => {
+    const named = await findNode(() => libp2p.dialProtocol(peer, kadProtocol, { signal }), key, signal)
+    for (const one of named) {
+      if (one.id.equals(self) || one.multiaddrs.length === 0) continue
+      await peerStore.merge(one.id, { multiaddrs: one.multiaddrs })
+      void kad.onPeerConnect(one).catch(() => {})
+    }
+    return named
+  }
+  const lookup = new Lookup({ kad, self, crypto, clock, connected, findNode: ask, isAllowed }, { kBucketSize, alpha, disjointPaths })
   const host = new Libp2pHost(
     {
       clock,

@@ -14,14 +14,11 @@ import { checkValue, type DhtRules } from './dht-rules.ts'
 /** kad-dht's keys for values and for provider records (which this network does not use) */
 const RECORD_PREFIX = '/dht/record/'
 const PROVIDER_PREFIX = '/dht/provider'
-const PEER_PREFIX = '/peers/'
 
 /** Keys and values held for others; above it the keys farthest from us go first. */
 export const DHT_BYTES_MAX = 64 * 1024 * 1024
 /** A sweep for room frees this share, so that a full store does not sort at every put. */
 const EVICT_SHARE = 0.02
-/** Peers that libp2p's peer store remembers; the one unchanged for longest goes first. */
-export const PEERS_MAX = 10_000
 /** Bytes that an entry costs beside its key and value */
 const ENTRY_OVERHEAD_BYTES = 128
 
@@ -53,7 +50,6 @@ export class DhtDatastore extends BaseDatastore {
   readonly #other = new Map<string, Uint8Array>()
   readonly #writing = new Map<string, Promise<void>>()
   readonly #bytesMax: number
-  #peers = 0
   #bytes = 0
   #near: Uint8Array = new Uint8Array(32)
 
@@ -207,21 +203,9 @@ export class DhtDatastore extends BaseDatastore {
       await this.putValue(record.key, record.value)
       return key
     }
-    this.#keepOther(name, bytes)
+    // what libp2p encodes is a view of a pool's 64 KiB: kept as it is, it would keep all of them
+    this.#other.set(name, bytes.slice())
     return key
-  }
-
-  #keepOther(name: string, bytes: Uint8Array): void {
-    const isPeer = name.startsWith(PEER_PREFIX)
-    if (this.#other.delete(name) && isPeer) this.#peers--
-    this.#other.set(name, bytes.slice()) // what libp2p encodes is a view of a pool's 64 KiB: kept as it is, it would keep all of them
-    if (!isPeer || ++this.#peers <= PEERS_MAX) return
-    for (const oldest of this.#other.keys()) {
-      if (!oldest.startsWith(PEER_PREFIX)) continue
-      this.#other.delete(oldest)
-      this.#peers--
-      return
-    }
   }
 
   override async get(key: Key): Promise<Uint8Array> {
@@ -248,7 +232,7 @@ export class DhtDatastore extends BaseDatastore {
   override async delete(key: Key): Promise<void> {
     const name = key.toString()
     if (name.startsWith(RECORD_PREFIX)) this.#forget([toHex(keyOfRecordName(name))])
-    else if (this.#other.delete(name) && name.startsWith(PEER_PREFIX)) this.#peers--
+    else this.#other.delete(name)
   }
 
   /** Values of others are never enumerated through kad-dht, only libp2p's own rows are. */

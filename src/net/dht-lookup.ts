@@ -1,54 +1,56 @@
-import type { PeerId, PeerInfo, PeerStore } from '@libp2p/interface'
-import { type KadDHT, MessageType, type QueryEvent } from '@libp2p/kad-dht'
-import { multiaddr } from '@multiformats/multiaddr'
+import type { PeerId, PeerInfo } from '@libp2p/interface'
+import type { KadDHT, QueryEvent } from '@libp2p/kad-dht'
 import { compare } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import type { Clock } from '../platform/clock.ts'
+import { allowManyListeners } from '../platform/many-listeners.ts'
 import type { BoundableTable } from './bounded-table.ts'
+import { ADDRS_MAX, CLOSER_MAX } from './find-node.ts'
 import { withoutPeer } from './multiaddrs.ts'
+import type { VerifyingTable } from './table-verify.ts'
 
 /** One FIND_NODE, dial included; a peer that takes longer counts as gone. */
 const ASK_TIMEOUT_MS = 4_000
 /** RPCs of one look-up, whatever its answers promise */
 const ASKED_MAX = 200
-/** Names that one answer may bring; kad-dht sends k. */
-const CLOSER_MAX = 20
-/** Addresses taken of one name */
-const ADDRS_MAX = 16
 /** Peers that did not answer are left alone for a while, unless they are connected; the oldest memory goes first. */
 const SILENT_MS = 30_000
 const SILENT_MAX = 1_024
 
 /** The parts of kad-dht that its interface does not name: single RPCs, which tell what its own queries hide. */
 export interface KadRpc extends KadDHT {
+  /** considers a peer for the table that somebody named */
+  onPeerConnect(peer: PeerInfo): Promise<void>
   readonly network: {
     sendRequest(peer: PeerId, message: object, options: { signal?: AbortSignal; path: object }): AsyncIterable<QueryEvent>
   }
   readonly peerRouting: {
     getValueOrPeers(peer: PeerId, key: Uint8Array, options: { signal?: AbortSignal; path: object }): AsyncIterable<QueryEvent>
   }
-  readonly routingTable: BoundableTable & {
-    readonly size: number
-    readonly kb: {
-      closest(kadId: Uint8Array, options?: { count?: number; exclude?: PeerId[] }): Iterable<PeerId>
+  readonly routingTable: BoundableTable &
+    VerifyingTable & {
+      readonly size: number
+      readonly kb: {
+        closest(kadId: Uint8Array, options?: { count?: number; exclude?: PeerId[] }): Iterable<PeerId>
+      }
+      closestPeers(kadId: Uint8Array, options?: { count?: number }): PeerId[]
+      /** asks the peer for a sign of life first; adds nothing where there is none */
+      add(peer: PeerId, options?: { signal?: AbortSignal }): Promise<void>
+      remove(peer: PeerId): Promise<void>
     }
-    closestPeers(kadId: Uint8Array, options?: { count?: number }): PeerId[]
-    /** asks the peer for a sign of life first; adds nothing where there is none */
-    add(peer: PeerId, options?: { signal?: AbortSignal }): Promise<void>
-    remove(peer: PeerId): Promise<void>
-  }
 }
 
 export const NO_PATH = { index: -1, queued: 0, running: 0, total: 0 }
 
 export interface LookupComponents {
-  kad: KadRpc
+  kad: Pick<KadRpc, 'routingTable'>
   self: PeerId
-  peerStore: PeerStore
   crypto: CryptoProvider
   clock: Clock
   /** peers with an open connection that serve the DHT */
   connected(): Promise<PeerId[]>
+  /** whom a peer knows near a key; what it names is noted on the way */
+  findNode(peer: PeerId, key: Uint8Array, signal: AbortSignal): Promise<readonly PeerInfo[]>
   /** whether an address that a peer told us may be kept and dialled */
   isAllowed(addr: PeerInfo['multiaddrs'][number]): boolean
 }
@@ -121,6 +123,7 @@ export class Lookup {
     answered: Found[],
     signal: AbortSignal
   ): Promise<void> {
+    const self = this.#c.self.toString()
     const known = new Map(seeds.map((seed) => [seed.id.toString(), seed]))
     const gone = new Set<string>()
     const running = new Set<Promise<void>>()
@@ -141,7 +144,8 @@ export class Lookup {
           answered.push(peer)
           for (const info of closer.slice(0, CLOSER_MAX)) {
             const name = info.id.toString()
-            if (known.has(name) || this.#isSilent(name)) continue
+            // who is asked for our own place names us too, whom nobody has to find
+            if (name === self || known.has(name) || this.#isSilent(name)) continue
             const addrs = this.#usable(info)
             if (addrs.length > 0) known.set(name, { id: info.id, addrs, distance: this.distance(info.id, place), hops: peer.hops + 1 })
           }
@@ -165,21 +169,15 @@ export class Lookup {
   }
 
   /** @returns the peers that it knows closer to `key`, undefined when it does not answer */
-  async #ask(peer: Found, key: Uint8Array, signal: AbortSignal): Promise<PeerInfo[] | undefined> {
-    const { kad, clock, peerStore } = this.#c
+  async #ask(peer: Found, key: Uint8Array, signal: AbortSignal): Promise<readonly PeerInfo[] | undefined> {
+    const { clock, findNode } = this.#c
     const patience = new AbortController()
+    allowManyListeners(patience.signal)
     const give = () => patience.abort(new Error('no answer'))
     const cancel = clock.after(ASK_TIMEOUT_MS, give)
     signal.addEventListener('abort', give, { once: true })
     try {
-      if (peer.addrs.length > 0) await peerStore.merge(peer.id, { multiaddrs: peer.addrs.map((addr) => multiaddr(addr)) })
-      for await (const event of kad.network.sendRequest(
-        peer.id,
-        { type: MessageType.FIND_NODE, key },
-        { signal: patience.signal, path: NO_PATH }
-      )) {
-        if (event.name === 'PEER_RESPONSE') return event.closer
-      }
+      return await findNode(peer.id, key, patience.signal)
     } catch {
       // told below like any other silence
     } finally {

@@ -86,3 +86,31 @@ export function parseBootstrap(text: string, position: number): { peer: string; 
   }
   return { peer, addr }
 }
+
+/**
+ * The network that a public address lies in, /24 or /48, as text; undefined for addresses that share one without sharing an owner:
+ * loopback, private, relayed, by name.
+ */
+export function networkOf(addr: string): string | undefined {
+  if (addr.includes('/p2p-circuit') || !isPublicText(addr)) return undefined
+  const ip = addr.split('/')[2] as string
+  if (!ip.includes(':')) return `${ip.split('.').slice(0, 3).join('.')}.0/24`
+  return `${ip6Groups(ip).slice(0, 3).join(':')}::/48`
+}
+
+function isPublicText(addr: string): boolean {
+  try {
+    return isPublicAddr(parseAddr(addr, 'address'))
+  } catch {
+    return false
+  }
+}
+
+/** Eight hexadecimal groups without leading zeros. */
+function ip6Groups(ip: string): string[] {
+  const [head = '', tail] = ip.split('::')
+  const left = head === '' ? [] : head.split(':')
+  const right = tail === undefined || tail === '' ? [] : tail.split(':')
+  const zeros = tail === undefined ? [] : Array<string>(Math.max(0, 8 - left.length - right.length)).fill('0')
+  return [...left, ...zeros, ...right].map((group) => Number.parseInt(group, 16).toString(16))
+}

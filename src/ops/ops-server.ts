@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from 'node:net'
 import { RookeryError } from '../errors.ts'
 import { sayAcceptErrors } from '../platform/accept-errors.ts'
+import { isForeignOrigin, isLoopbackHost, repeatedHeader } from '../platform/http-requests.ts'
 import type { Logger } from '../platform/logger.ts'
 
 /** What one path of the operator's server answers. */
@@ -20,7 +21,6 @@ export interface OpsServer {
 
 const REQUEST_MS_MAX = 10_000
 const CONNECTIONS_MAX = 64
-const LOOPBACK_NAMES: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]'])
 
 /**
  * The operator's HTTP server on loopback: health, metrics, dashboard. It answers to loopback names only, so that no page of another site reaches it
@@ -68,8 +68,10 @@ async function answer(routes: ReadonlyMap<string, OpsRoute>, req: IncomingMessag
   res.setHeader('Cache-Control', 'no-store')
   res.setHeader('Cross-Origin-Resource-Policy', 'same-origin')
   res.setHeader('Referrer-Policy', 'no-referrer')
-  const name = (req.headers.host ?? '').toLowerCase().replace(/:\d{1,5}$/, '')
-  if (!LOOPBACK_NAMES.has(name)) return sendText(res, 403, 'this server answers to loopback names only\n')
+  const repeated = repeatedHeader(req)
+  if (repeated !== undefined) return sendText(res, 400, `the header ${repeated} is there twice\n`)
+  if (!isLoopbackHost(req.headers.host)) return sendText(res, 403, 'this server answers to loopback names only\n')
+  if (isForeignOrigin(req.headers.origin)) return sendJson(res, 403, { error: foreignOrigin(req.headers.origin).toJSON() })
   const path = req.url ?? '/'
   if (!path.startsWith('/') || !URL.canParse(path, 'http://localhost')) return sendText(res, 400, 'the path cannot be read\n')
   const url = new URL(path, 'http://localhost')
@@ -80,6 +82,15 @@ async function answer(routes: ReadonlyMap<string, OpsRoute>, req: IncomingMessag
   if (others.length === 0) return sendText(res, 404, 'there is nothing at this path\n')
   res.setHeader('Allow', others.join(', '))
   sendText(res, 405, `send ${others.join(' or ')}\n`)
+}
+
+function foreignOrigin(origin: string | undefined): RookeryError {
+  return new RookeryError('ORIGIN_REFUSED', 'pages of other sites are not answered', {
+    kind: 'refused',
+    field: 'Origin',
+    value: (origin ?? '').slice(0, 100),
+    remedy: 'programs send no Origin'
+  })
 }
 
 export function sendText(res: ServerResponse, status: number, text: string, type = 'text/plain; charset=utf-8'): void {

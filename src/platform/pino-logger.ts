@@ -1,5 +1,6 @@
 import { pino, stdSerializers } from 'pino'
 import type { Logger } from './logger.ts'
+import { printableJson } from './printable-json.ts'
 
 /** Members that never reach a log line, at the top or one level down, whoever logs them. */
 const SECRET_FIELDS = [
@@ -42,6 +43,7 @@ const RANK = { debug: 0, info: 1, warn: 2, error: 3, silent: 4 } as const
 
 /** JSON lines on standard error (standard output belongs to the command's answer), secrets replaced by "[redacted]". */
 export function createLogger(options: LogLevels & { sink?: LogSink }): LeveledLogger {
+  const sink = options.sink ?? process.stderr
   const paths = SECRET_FIELDS.flatMap((name) => [name, `*.${name}`])
   const root = pino(
     {
@@ -51,7 +53,7 @@ export function createLogger(options: LogLevels & { sink?: LogSink }): LeveledLo
       redact: { paths, censor: '[redacted]' },
       formatters: { level: (label) => ({ level: label }) }
     },
-    options.sink ?? process.stderr
+    { write: (line: string) => void sink.write(printableJson(line)) }
   )
   let current: LogLevels = options
   const lines = { debug: 0, info: 0, warn: 0, error: 0 }

@@ -1,6 +1,6 @@
 import type { SourceLimit } from '../../protocol/session/connection-guard.ts'
 import type { ConnectionInfo } from '../net/byte-stream.ts'
-import { networkOf } from '../spaces/address-scope.ts'
+import { networkOf } from '../net/multiaddrs.ts'
 import { HandshakeBudget } from './handshake-budget.ts'
 
 export interface SourceLimitsInit {

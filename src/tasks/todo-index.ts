@@ -6,6 +6,12 @@ import { slotOf, slotsOf } from './slots.ts'
 import type { Todo, TodoFilter, TodoSlot, TodoState } from './todo.ts'
 import { TodoCursors } from './todo-cursor.ts'
 
+/**
+ * A page ends with the Todo that brings it to so many bytes on disk, by which a page of any number costs what a few large ones do: each Todo may have
+ * megabytes, and whoever may send may make as many as a page holds.
+ */
+export const PAGE_BYTES_MAX = 4 * 1_048_576
+
 interface IndexRow {
   agent: string
   caller: string
@@ -88,14 +94,30 @@ export class TodoIndex {
     { limit, cursor, at }: { limit: number; cursor: string | undefined; at: Snapshot }
   ): Promise<{ ids: string[]; next: string | undefined }> {
     const below = cursor === undefined ? ';' : this.#cursors.open(filter, cursor)
-    const ids: string[] = []
-    let last = ''
+    const places: string[] = []
+    let isMore = false
     for await (const place of this.#newest(filter, below, at)) {
-      if (ids.length === limit) return { ids, next: this.#cursors.seal(filter, last) }
-      last = place
-      ids.push(placeOf(place).id)
+      isMore = places.length === limit
+      if (isMore) break
+      places.push(place)
     }
-    return { ids, next: undefined }
+    const fitting = places.slice(0, await this.#fitting(places, at))
+    const last = fitting.at(-1)
+    return {
+      ids: fitting.map((place) => placeOf(place).id),
+      next: last !== undefined && (isMore || fitting.length < places.length) ? this.#cursors.seal(filter, last) : undefined
+    }
+  }
+
+  /** How many of them, from the first, a page holds. */
+  async #fitting(places: readonly string[], at: Snapshot): Promise<number> {
+    const rows = await Promise.all(places.map((place) => this.#rows.get(`all${place}`, at)))
+    let bytes = 0
+    const end = rows.findIndex((row) => {
+      bytes += row?.bytes ?? 0
+      return bytes >= PAGE_BYTES_MAX
+    })
+    return end === -1 ? places.length : end + 1
   }
 
   /** How many a filter matches, by walking their keys. */

@@ -178,7 +178,7 @@ export interface Todos {
   get(id: string): Promise<Todo | undefined>
   /** the Todo that this very message made or went into, if it came before, as {@link create} finds it @throws RookeryError `MESSAGE_ID_REUSED` */
   ofMessage(input: { agent: EidHex; caller: Principal; message: JsonObject; dedupKey?: string }): Promise<Todo | undefined>
-  /** newest change first; `limit` 1 to 100, by default 50; flat in the number of Todos @throws RookeryError `CURSOR_INVALID` */
+  /** newest change first; `limit` 1 to 100, by default 50, fewer where they are large; flat in the number of Todos @throws RookeryError `CURSOR_INVALID` */
   list(filter: TodoFilter & { limit?: number; cursor?: string }): Promise<TodoPage>
   /** how many a filter matches: from memory, unless it names a context or a time, whose keys are counted */
   count(filter: TodoFilter): Promise<number>

@@ -193,6 +193,8 @@ async function line(hands: SoakHands, name: SoakName, what: RegExp): Promise<str
   await hands.until(`line of ${name} about ${what.source}`, async () => {
     seen.push(...hands.lines(name))
     return seen.some((text) => what.test(text))
+  }).catch((error: Error) => {
+    throw new Error(`${error.message}; it said: ${seen.slice(-5).join(' | ').slice(0, 1_000)}`)
   })
   return seen.find((text) => what.test(text)) as string
 }

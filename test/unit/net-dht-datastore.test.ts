@@ -6,7 +6,7 @@ import { toString as bytesToText } from 'uint8arrays/to-string'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { compare, concat, utf8 } from '../../protocol/bytes.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
-import { DhtDatastore, PEERS_MAX } from '../../src/net/dht-datastore.ts'
+import { DhtDatastore } from '../../src/net/dht-datastore.ts'
 import { DHT_KEY_BYTES_MAX, DHT_NAMESPACES, type DhtRules, namespaceOf } from '../../src/net/dht-rules.ts'
 import { ManualClock } from '../../src/platform/clock.ts'
 import { bytesCodec, Store } from '../../src/store/store.ts'
@@ -144,19 +144,6 @@ describe('the DHT datastore', () => {
     await smaller.load()
     expect(smaller.bytes).toBeLessThanOrEqual(1_000)
     expect(smaller.size).toBeGreaterThan(0)
-  })
-
-  it('remembers a bounded number of peers and forgets the one unchanged for longest (F103)', async () => {
-    const datastore = make()
-    const name = (i: number) => new Key(`/peers/${i}`)
-    for (let i = 0; i < PEERS_MAX; i++) await datastore.put(name(i), Uint8Array.of(1))
-    await datastore.put(name(0), Uint8Array.of(2))
-    await datastore.put(name(PEERS_MAX), Uint8Array.of(1))
-    expect(await datastore.has(name(0))).toBe(true)
-    expect(await datastore.has(name(1))).toBe(false)
-    let rows = 0
-    for await (const _key of datastore.queryKeys({ prefix: '/peers/' })) rows++
-    expect(rows).toBe(PEERS_MAX)
   })
 
   it("[F103] keeps no more of libp2p's own rows than their bytes, whatever larger buffer they come in", async () => {

@@ -1,5 +1,5 @@
 import { generateKeyPairFromSeed } from '@libp2p/crypto/keys'
-import type { PeerId, PeerStore } from '@libp2p/interface'
+import type { PeerId } from '@libp2p/interface'
 import { peerIdFromPrivateKey } from '@libp2p/peer-id'
 import { multiaddr } from '@multiformats/multiaddr'
 import { beforeAll, describe, expect, it } from 'vitest'
@@ -16,29 +16,28 @@ beforeAll(async () => {
 })
 
 /** The first peer of the list looks up; its table holds `table`, and each other peer names those of `names`. By position. */
-function lookupIn(table: number[], names: Record<number, number[]>): Lookup {
+function lookupIn(table: number[], names: Record<number, number[]>, kBucketSize = 8): Lookup {
   const at = (i: number) => ids[i] as PeerId
   const info = (i: number) => ({ id: at(i), multiaddrs: [multiaddr(`/memory/${i}`)] })
   const kad = {
-    routingTable: { size: table.length, closestPeers: () => table.map(at), remove: async () => {} },
-    network: {
-      async *sendRequest(peer: PeerId) {
-        const closer = names[ids.findIndex((id) => id.equals(peer))]
-        if (closer !== undefined) yield { name: 'PEER_RESPONSE', closer: closer.map(info) }
-      }
-    }
+    routingTable: { size: table.length, closestPeers: () => table.map(at), remove: async () => {} }
   } as unknown as KadRpc
+  const findNode = async (peer: PeerId) => {
+    const closer = names[ids.findIndex((id) => id.equals(peer))]
+    if (closer === undefined) throw new Error('no answer')
+    return closer.map(info)
+  }
   return new Lookup(
     {
       kad,
       self: at(0),
-      peerStore: { merge: async () => {} } as unknown as PeerStore,
+      findNode,
       crypto: nodeCrypto,
       clock: new ManualClock(),
       connected: async () => [],
       isAllowed: () => true
     },
-    { kBucketSize: 8, alpha: 1, disjointPaths: 1 }
+    { kBucketSize, alpha: 1, disjointPaths: 1 }
   )
 }
 
@@ -46,6 +45,14 @@ async function hopsOf(lookup: Lookup): Promise<Record<number, number>> {
   const found = await lookup.closest(new Uint8Array(40), new AbortController().signal)
   return Object.fromEntries(found.map(({ id, hops }) => [ids.findIndex((one) => one.equals(id)), hops]))
 }
+
+describe('a look-up of our own place', () => {
+  it('finds as many others as any: who names us takes no place from them', async () => {
+    const lookup = lookupIn([1], { 1: [0, 2, 3, 4], 2: [0, 1], 3: [0, 1], 4: [0, 1] }, 4)
+    const found = await lookup.closest((ids[0] as PeerId).toMultihash().bytes, new AbortController().signal)
+    expect(found.map(({ id }) => ids.findIndex((one) => one.equals(id))).sort()).toEqual([1, 2, 3, 4])
+  })
+})
 
 describe('the hops of a look-up', () => {
   it('are one for a peer of our own table, and one more for each peer that had to be asked before', async () => {

@@ -1,5 +1,5 @@
 import { generateKeyPairFromSeed } from '@libp2p/crypto/keys'
-import type { PeerId, PeerStore } from '@libp2p/interface'
+import type { PeerId } from '@libp2p/interface'
 import { peerIdFromPrivateKey } from '@libp2p/peer-id'
 import { multiaddr } from '@multiformats/multiaddr'
 import { beforeAll, describe, expect, it } from 'vitest'
@@ -29,21 +29,19 @@ function world(disjointPaths: number, liars: (at: number) => boolean, table: num
   const isLiar = new Set(ids.filter((_, i) => liars(i)).map(String))
   const asked: string[] = []
   const kad = {
-    routingTable: { size: table.length, closestPeers: () => table.map((i) => ids[i] as PeerId), remove: async () => {} },
-    network: {
-      async *sendRequest(peer: PeerId) {
-        asked.push(peer.toString())
-        const pool = isLiar.has(peer.toString()) ? ids.filter((id) => isLiar.has(id.toString())) : ids.slice(1)
-        const nearest = [...pool].sort((a, b) => compare(lookup.distance(a, place), lookup.distance(b, place)))
-        yield { name: 'PEER_RESPONSE', closer: nearest.slice(0, 20).map(info) }
-      }
-    }
+    routingTable: { size: table.length, closestPeers: () => table.map((i) => ids[i] as PeerId), remove: async () => {} }
   } as unknown as KadRpc
+  const findNode = async (peer: PeerId) => {
+    asked.push(peer.toString())
+    const pool = isLiar.has(peer.toString()) ? ids.filter((id) => isLiar.has(id.toString())) : ids.slice(1)
+    const nearest = [...pool].sort((a, b) => compare(lookup.distance(a, place), lookup.distance(b, place)))
+    return nearest.slice(0, 20).map(info)
+  }
   const lookup: Lookup = new Lookup(
     {
       kad,
       self: ids[0] as PeerId,
-      peerStore: { merge: async () => {} } as unknown as PeerStore,
+      findNode,
       crypto: nodeCrypto,
       clock: new ManualClock(),
       connected: async () => [],
