@@ -39,13 +39,14 @@ export interface Row {
 
 /**
  * Samples every contender once a round, alternating the order, after one round that does not count. Figures of a shared machine drift:
- * the ratio within a round is what stands.
+ * the ratio within a round is what stands. $BENCH_ROUNDS lowers the number of rounds.
  */
 export async function compare(question: Question, contenders: readonly Contender[]): Promise<Row[]> {
   for (const contender of contenders) await contender.sample()
   const samples = new Map<string, number[]>(contenders.map((one) => [one.name, []]))
   const besides = new Map<string, Record<string, number[]>>(contenders.map((one) => [one.name, {}]))
-  for (let round = 0; round < question.rounds; round++) {
+  const rounds = Math.min(question.rounds, Number(process.env.BENCH_ROUNDS ?? Number.POSITIVE_INFINITY))
+  for (let round = 0; round < rounds; round++) {
     const order = round % 2 === 0 ? contenders : [...contenders].reverse()
     for (const { name, sample } of order) {
       const got = await sample()
@@ -71,8 +72,8 @@ export async function compare(question: Question, contenders: readonly Contender
       beside: Object.fromEntries(Object.entries(besides.get(name) ?? {}).map(([what, values]) => [what, quantile(values, 0.5)]))
     }
   })
-  print(question, rows)
-  write(question, rows)
+  print({ ...question, rounds }, rows)
+  write({ ...question, rounds }, rows)
   return rows
 }
 
@@ -109,9 +110,14 @@ function write(question: Question, rows: readonly Row[]): void {
   writeFigures(question.id, { ...question, rows })
 }
 
+/** Where figures go: bench/out, or $BENCH_OUT. */
+export function outFolder(): string {
+  return process.env.BENCH_OUT ?? join(fileURLToPath(new URL('.', import.meta.url)), 'out')
+}
+
 /** Writes bench/out/ID.json, with the time and the machine. */
 export function writeFigures(id: string, figures: object): void {
-  const folder = join(fileURLToPath(new URL('.', import.meta.url)), 'out')
+  const folder = outFolder()
   mkdirSync(folder, { recursive: true })
   const machine = {
     cores: cpus().length,

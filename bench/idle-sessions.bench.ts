@@ -1,8 +1,11 @@
-/** How much memory do 1,000 idle sessions take in a node? All ends are in this process, over real QUIC. */
+/** How much memory do 1,000 idle sessions take in a node? All ends are in this process, over real QUIC, each node with its LevelDB on disk. */
 
-import { loadavg } from 'node:os'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { loadavg, tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { openStore } from '../src/store/open-store.ts'
 import { withoutConnectionLimits } from './changed-host.ts'
 import { newAgent, ours } from './endpoints.ts'
 import { writeFigures } from './harness.ts'
@@ -27,12 +30,14 @@ async function memory(): Promise<{ heap: number; rss: number }> {
 }
 
 const agents = Array.from({ length: AGENTS.ofNode }, newAgent)
-const node = await ours(agents, { change: withoutConnectionLimits })
+const dir = mkdtempSync(join(tmpdir(), 'rookery-bench-idle-'))
+const stored = async (name: string) => openStore(join(dir, name), { software: 'bench' })
+const node = await ours(agents, { store: await stored('node'), change: withoutConnectionLimits })
 const address = { peer: node.host.peer, addrs: node.host.addresses() }
 const others = await Promise.all(
-  Array.from({ length: OTHERS }, async () => {
+  Array.from({ length: OTHERS }, async (_, i) => {
     const theirs = Array.from({ length: AGENTS.ofEach }, newAgent)
-    return { agents: theirs, ...(await ours(theirs)) }
+    return { agents: theirs, ...(await ours(theirs, { store: await stored(`other-${i}`) })) }
   })
 )
 const pairs = others.flatMap((other) => other.agents.flatMap((from) => agents.map((to) => ({ other, from, to }))))
@@ -56,4 +61,5 @@ const figures = {
 console.log(`\nMemory of ${SESSIONS.toLocaleString('en')} idle sessions, both ends in one process  [KiB an end, lower is better]`)
 console.log(`  heap ${figures.heapKibPerEnd.toFixed(1)}   RSS ${figures.rssKibPerEnd.toFixed(1)}   (target: 30)`)
 writeFigures('idle-sessions', { question: 'Memory of an idle session', figures })
+rmSync(dir, { recursive: true, force: true })
 process.exit(0)

@@ -1,23 +1,73 @@
-/** Runs every benchmark, each in a process of its own: `npm run bench`, or `npm run bench -- handshake` for one. */
+/** Runs the benchmarks, each in a process of its own, then prints one table of ratios. */
 import { spawnSync } from 'node:child_process'
-import { readdirSync } from 'node:fs'
+import { readdirSync, writeFileSync } from 'node:fs'
+import { cpus } from 'node:os'
 import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { linesOf, picture, table } from './report.ts'
 
-const folder = fileURLToPath(new URL('.', import.meta.url))
-const wanted = process.argv.slice(2)
-const files = readdirSync(folder)
-  .filter((file) => file.endsWith('.bench.ts') && (wanted.length === 0 || wanted.some((name) => file.startsWith(name))))
-  .sort()
-if (files.length === 0) {
-  console.error(
-    `no benchmark named ${wanted.join(', ')}; there are: ${readdirSync(folder)
-      .filter((file) => file.endsWith('.bench.ts'))
-      .join(', ')}`
-  )
+const HELP = `Runs the benchmarks side by side with what else there is, and prints one table of ratios.
+
+  npm run bench -- [<name> …] [--rounds <n>] [--table] [--svg <file>] [--json]
+
+  <name>     those whose file begins so, as "handshake"; all where none is given
+  --rounds   at most so many rounds of each
+  --table    runs nothing: the table of what bench/out holds
+  --svg      draws the table, as docs/benchmarks.svg is
+  --json     the table as JSON
+
+Figures of each: bench/out/*.json.
+`
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    rounds: { type: 'string' },
+    table: { type: 'boolean', default: false },
+    svg: { type: 'string' },
+    json: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false }
+  }
+})
+if (values.help) {
+  process.stdout.write(HELP)
+  process.exit(0)
+}
+if (values.rounds !== undefined && !(Number.isInteger(Number(values.rounds)) && Number(values.rounds) >= 1)) {
+  process.stderr.write(`--rounds is a whole number from 1, not "${values.rounds}"\n\n${HELP}`)
   process.exit(2)
 }
-for (const file of files) {
-  const { status } = spawnSync(process.execPath, [folder + file], { stdio: 'inherit' })
-  if (status !== 0) process.exit(status ?? 1)
+const folder = fileURLToPath(new URL('.', import.meta.url))
+const all = readdirSync(folder).filter((file) => file.endsWith('.bench.ts'))
+const files = all.filter((file) => positionals.length === 0 || positionals.some((name) => file.startsWith(name))).sort()
+if (files.length === 0) {
+  process.stderr.write(`no benchmark is named ${positionals.join(', ')}; there are: ${all.join(', ')}\n`)
+  process.exit(2)
 }
-console.log('\nwritten to bench/out/*.json')
+const failed: string[] = []
+if (!values.table) {
+  for (const [index, file] of files.entries()) {
+    process.stderr.write(`\n[${index + 1}/${files.length}] ${file}\n`)
+    const env = values.rounds === undefined ? process.env : { ...process.env, BENCH_ROUNDS: values.rounds }
+    const { status, signal } = spawnSync(process.execPath, [folder + file], {
+      stdio: ['inherit', values.json ? 'ignore' : 'inherit', 'inherit'],
+      env
+    })
+    if (signal === 'SIGINT') process.exit(130)
+    if (status !== 0) failed.push(file)
+  }
+}
+const { lines, missing } = linesOf()
+if (values.json) process.stdout.write(`${JSON.stringify(lines)}\n`)
+else {
+  process.stdout.write(`\n${table(lines)}\n`)
+  for (const { what, peer } of missing) process.stdout.write(`not measured: ${what}${peer === undefined ? '' : ` beside ${peer}`}\n`)
+}
+if (values.svg !== undefined) {
+  const note = `medians of the ratios within each round; bars: median, line: quartiles, mark: goal. ${cpus()[0]?.model}, ${cpus().length} cores, Node ${process.version}, ${new Date().toISOString().slice(0, 10)}`
+  writeFileSync(values.svg, picture(lines, note))
+}
+if (failed.length > 0) {
+  process.stderr.write(`ended with an error: ${failed.join(', ')}\n`)
+  process.exit(1)
+}

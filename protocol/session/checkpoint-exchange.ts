@@ -1,6 +1,7 @@
 import { equals } from '../bytes.ts'
 import type { CryptoProvider, Signer } from '../crypto/provider.ts'
 import { ProtocolError } from '../errors.ts'
+import { LazyMap } from '../lazy.ts'
 import type { ChainPoint } from './chain.ts'
 import { type CheckpointSubject, type Direction, signCheckpoint, verifyCheckpoint } from './checkpoint.ts'
 import type { Established } from './established.ts'
@@ -32,7 +33,7 @@ export class CheckpointExchange {
   #signedSeq: bigint
   #signedMs: number
   /** by number, the newest last; at most CHECKPOINTS_HELD_MAX entries */
-  readonly #held = new Map<bigint, Held>()
+  readonly #held = new LazyMap<bigint, Held>()
   #peer: Uint8Array | undefined
   #allowance: { left: number; atMs: number; run: bigint }
   #conflict: CheckpointConflict | undefined

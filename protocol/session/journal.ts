@@ -1,6 +1,7 @@
 import { equals } from '../bytes.ts'
 import type { CryptoProvider } from '../crypto/provider.ts'
 import { ProtocolError } from '../errors.ts'
+import { LazyMap } from '../lazy.ts'
 import { type ChainPoint, type ChannelHead, chainNext, noHead, transactionDigest } from './chain.ts'
 import { Fifo } from './fifo.ts'
 import { ITEM_KINDS } from './items.ts'
@@ -43,18 +44,18 @@ export class Journal<T> {
   /** numbers base + 1, base + 2, … without a gap; the driver bounds how many */
   readonly #entries = new Fifo<Unacked<T>>()
   #base: ChainPoint
-  readonly #baseHeads: Map<number, ChannelHead>
+  readonly #baseHeads: LazyMap<number, ChannelHead>
   #tx: ChainPoint
   /** at most CHANNELS_MAX entries */
-  #heads: Map<number, ChannelHead>
+  #heads: LazyMap<number, ChannelHead>
   #synced: ChainPoint
 
   constructor(crypto: CryptoProvider, base: { seq: bigint; hash: Uint8Array; heads?: ReadonlyMap<number, ChannelHead> | undefined }) {
     this.#crypto = crypto
     this.#base = { seq: base.seq, hash: base.hash }
-    this.#baseHeads = new Map(base.heads)
+    this.#baseHeads = new LazyMap(base.heads)
     this.#tx = this.#base
-    this.#heads = new Map(base.heads)
+    this.#heads = new LazyMap(base.heads)
     this.#synced = this.#base
   }
 
@@ -130,7 +131,7 @@ export class Journal<T> {
       taken.push(this.#entries.pop() as Unacked<T>)
     }
     this.#tx = this.#synced
-    this.#heads = new Map(this.#baseHeads)
+    this.#heads = new LazyMap(this.#baseHeads)
     for (const { seq, digest, item } of this.#entries) this.#heads.set(item.channel, { seq, digest })
     return taken
   }
@@ -172,7 +173,7 @@ export class Journal<T> {
     this.#entries.clear()
     this.#tx = this.#base
     this.#synced = this.#base
-    this.#heads = new Map(this.#baseHeads)
+    this.#heads = new LazyMap(this.#baseHeads)
     const payloads = encodeSnapshot({ base: this.base, bytes })
     const parts = payloads.map((payload) => this.append({ kind: ITEM_KINDS.snapshotPart, channel: 0, payload, tag, state: 'waiting' }))
     for (const item of kept) this.append(item)

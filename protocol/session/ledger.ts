@@ -1,4 +1,5 @@
 import type { CryptoProvider } from '../crypto/provider.ts'
+import { LazyMap } from '../lazy.ts'
 import { type ChainPoint, type ChannelHead, chainNext, noHead } from './chain.ts'
 
 /** What is kept of a received transaction beside its effect, in the same batch: with it a restart knows that the effect is there. */
@@ -25,19 +26,19 @@ export interface Known {
 export class ReceiveLedger {
   readonly #crypto: CryptoProvider
   /** at most CHANNELS_MAX entries */
-  #heads: Map<number, ChannelHead>
+  #heads: LazyMap<number, ChannelHead>
   /** synced beyond the run; at most UNACKED_MAX entries, as the receiver refuses what lies further */
-  readonly #beyond = new Map<bigint, Position>()
+  readonly #beyond = new LazyMap<bigint, Position>()
   /** of `#beyond`, those that wait for the one before on their channel: `channel/prev` → number */
-  readonly #after = new Map<string, bigint>()
+  readonly #after = new LazyMap<string, bigint>()
   /** handed over, not synced yet; at most UNACKED_MAX entries */
-  readonly #inHand = new Map<bigint, Position>()
+  readonly #inHand = new LazyMap<bigint, Position>()
   #run: ChainPoint
 
   constructor(crypto: CryptoProvider, start: ChainPoint, heads: ReadonlyMap<number, ChannelHead> = new Map()) {
     this.#crypto = crypto
     this.#run = start
-    this.#heads = new Map(heads)
+    this.#heads = new LazyMap(heads)
   }
 
   /** Everything up to here is synced. */
@@ -112,7 +113,7 @@ export class ReceiveLedger {
   /** A snapshot was applied: everything before it is covered, what was in hand counts no more. */
   reset(run: ChainPoint, heads: ReadonlyMap<number, ChannelHead>): void {
     this.#run = run
-    this.#heads = new Map(heads)
+    this.#heads = new LazyMap(heads)
     this.#beyond.clear()
     this.#after.clear()
     this.#inHand.clear()

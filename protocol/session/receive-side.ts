@@ -1,6 +1,7 @@
 import { equals } from '../bytes.ts'
 import type { CryptoProvider } from '../crypto/provider.ts'
 import { ProtocolError } from '../errors.ts'
+import { LazyMap, LazySet } from '../lazy.ts'
 import { type ChainPoint, type ChannelHead, chainNext, HASH_BYTES, noHead, transactionDigest } from './chain.ts'
 import { ITEM_KINDS, type Item, isTransaction } from './items.ts'
 import type { Known, Position } from './ledger.ts'
@@ -42,23 +43,23 @@ export interface ArrivedSnapshot {
 export class ReceiveSide {
   readonly #crypto: CryptoProvider
   /** at most CHANNELS_MAX entries */
-  readonly #heads: Map<number, ChannelHead>
+  readonly #heads: LazyMap<number, ChannelHead>
   /** at most CHANNELS_MAX entries */
-  readonly #credits = new Map<number, ReceiveCredit>()
+  readonly #credits = new LazyMap<number, ReceiveCredit>()
   /** digests of transactions beyond the run; at most UNACKED_MAX entries */
-  readonly #ahead = new Map<bigint, Uint8Array>()
+  readonly #ahead = new LazyMap<bigint, Uint8Array>()
   /** the chain that a record claims after its last transaction, beyond the run; at most UNACKED_MAX entries */
-  readonly #claims = new Map<bigint, Uint8Array>()
+  readonly #claims = new LazyMap<bigint, Uint8Array>()
   /** synced beyond `acked`; at most UNACKED_MAX entries */
-  readonly #synced = new Set<bigint>()
+  readonly #synced = new LazySet<bigint>()
   /** grants that are due, the newest of each channel; at most CHANNELS_MAX entries */
-  readonly #grants = new Map<number, bigint>()
+  readonly #grants = new LazyMap<number, bigint>()
   #run: ChainPoint
   #acked: bigint
   /** from where reach is measured after a snapshot */
   #floor = 0n
   /** met before this epoch, beyond the run and the heads; at most UNACKED_MAX entries */
-  readonly #known: Map<bigint, Known>
+  readonly #known = new LazyMap<bigint, Known>()
   /** `allowed`: a snapshot may come as the first transactions of the epoch */
   #snapshot: 'allowed' | 'over' | SnapshotParts
   #lostFrom = 0n
@@ -79,8 +80,7 @@ export class ReceiveSide {
     this.#crypto = crypto
     this.#run = start
     this.#acked = start.seq
-    this.#heads = new Map(heads)
-    this.#known = new Map()
+    this.#heads = new LazyMap(heads)
     for (const [seq, held] of resumed?.known ?? []) {
       if (held.comesAgain) this.#known.set(seq, { ...held })
       else {

@@ -1,5 +1,6 @@
 import { wipe } from '../bytes.ts'
 import { ProtocolError } from '../errors.ts'
+import { LazyMap, LazySet } from '../lazy.ts'
 import type { CookiePair } from './cookie.ts'
 import type { Item } from './items.ts'
 import { itemsBytes } from './items.ts'
@@ -16,8 +17,8 @@ export class RecordWriter {
   readonly #keys: SendKeys
   readonly #cookies: CookiePair
   /** channels that we send on; at most CHANNELS_MAX + 1 */
-  readonly #sending = new Set<number>()
-  readonly #announce = new Set<number>()
+  readonly #sending = new LazySet<number>()
+  readonly #announce = new LazySet<number>()
   #ackSent: bigint
 
   /** @param acked - what the peer knows that we acknowledged */
@@ -37,7 +38,7 @@ export class RecordWriter {
   }
 
   /** Channels that owe a record of the newest generation. */
-  get announce(): ReadonlySet<number> {
+  get announce(): Iterable<number> & Pick<ReadonlySet<number>, 'has' | 'size'> {
     return this.#announce
   }
 
@@ -70,10 +71,10 @@ export class RecordReader {
   readonly #keys: ReceiveKeys
   readonly #cookies: CookiePair
   /** the last record number of each stream; at most STREAMS_MAX entries */
-  readonly #lastRec = new Map<number, bigint>()
+  readonly #lastRec = new LazyMap<number, bigint>()
   /** which stream carries which channel; at most STREAMS_MAX entries */
-  readonly #streamOfChannel = new Map<number, number>()
-  readonly #channelOfStream = new Map<number, number>()
+  readonly #streamOfChannel = new LazyMap<number, number>()
+  readonly #channelOfStream = new LazyMap<number, number>()
   /** records dropped because their number did not rise within their stream */
   dropped = 0
 

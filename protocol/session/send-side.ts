@@ -1,4 +1,5 @@
 import { ProtocolError } from '../errors.ts'
+import { LazyMap } from '../lazy.ts'
 import type { ChainPoint } from './chain.ts'
 import { Fifo } from './fifo.ts'
 import { type Item, isTransaction, itemBytes, RECORD_ITEMS_MAX, RECORD_PACK_BYTES } from './items.ts'
@@ -61,9 +62,9 @@ export interface SendGate {
 export class SendSide<T> {
   readonly #journal: Journal<T>
   /** at most CHANNELS_MAX entries, all opened by ourselves */
-  readonly #channels = new Map<number, Channel<T>>()
+  readonly #channels = new LazyMap<number, Channel<T>>()
   /** windows of channels that we have not used yet; at most CHANNELS_MAX entries */
-  readonly #grantedAhead = new Map<number, number>()
+  readonly #grantedAhead = new LazyMap<number, number>()
   #begun = false
   #sent: ChainPoint
   /** nothing beyond this number leaves before everything up to it is acknowledged: the end of a snapshot */
@@ -73,7 +74,7 @@ export class SendSide<T> {
   #gated = false
   readonly #inFlightBytesMax: number
   /** transactions that left in this epoch and are not acknowledged, in bytes of their items; kept only where they are bounded */
-  readonly #inFlight = new Map<bigint, number>()
+  readonly #inFlight = new LazyMap<bigint, number>()
   #inFlightBytes = 0
 
   /** @param journal - what earlier epochs left unacknowledged; it waits until {@link begin} says what of it the peer lacks */

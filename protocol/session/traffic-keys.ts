@@ -2,6 +2,7 @@ import { wipe } from '../bytes.ts'
 import type { CryptoProvider, KeyedAead } from '../crypto/provider.ts'
 import { ProtocolError } from '../errors.ts'
 import { context } from '../identity/contexts.ts'
+import { LazyMap } from '../lazy.ts'
 
 const REKEY_CONTEXT = context('pss-rekey')
 const KEY_BYTES = 32
@@ -124,9 +125,9 @@ export class SendKeys {
 export class ReceiveKeys {
   readonly #crypto: CryptoProvider
   /** at most GENERATIONS_HELD_MAX + GENERATIONS_AHEAD_MAX entries */
-  readonly #held = new Map<number, Generation>()
+  readonly #held = new LazyMap<number, Generation>()
   /** the newest generation seen on each stream; at most as many entries as the session has streams */
-  readonly #streams = new Map<number, number>()
+  readonly #streams = new LazyMap<number, number>()
   #newest = 0
 
   constructor(crypto: CryptoProvider, first: TrafficKey) {

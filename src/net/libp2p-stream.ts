@@ -1,4 +1,5 @@
 import type { Connection, Stream, StreamCloseEvent, StreamMessageEvent } from '@libp2p/interface'
+import { LazySet } from '../../protocol/lazy.ts'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import { ByteQueue } from './byte-queue.ts'
@@ -30,7 +31,7 @@ export class Libp2pByteStream implements ByteStream {
   #ended = false
   #failure: RookeryError | undefined
   #resuming = false
-  readonly #drained = new Set<() => void>()
+  readonly #drained = new LazySet<() => void>()
 
   constructor(stream: Stream, connection: ConnectionInfo, clock: Clock) {
     this.#stream = stream
@@ -50,21 +51,16 @@ export class Libp2pByteStream implements ByteStream {
       this.#ended = true
       this.#settle()
     }
-    const wake = () => {
-      for (const waiting of [...this.#drained]) waiting()
-    }
     const onClose = (event: StreamCloseEvent) => {
       if (event.error !== undefined) this.#failure ??= reset(event.error)
       else if (stream.readBufferLength === 0) this.#ended = true
       stream.removeEventListener('close', onClose)
-      stream.removeEventListener('drain', wake)
-      wake()
+      for (const waiting of [...this.#drained]) waiting()
       gone.resolve()
       this.#settle()
     }
     stream.addEventListener('end', onEnd)
     stream.addEventListener('close', onClose)
-    stream.addEventListener('drain', wake)
     stream.addEventListener('message', onMessage)
     // `end` is said once, and comes too early where bytes that followed the negotiation wait to be given back to the stream
     if (stream.readableEnded && stream.readBufferLength === 0) this.#ended = true
@@ -169,6 +165,7 @@ export class Libp2pByteStream implements ByteStream {
     return new Promise<void>((resolve, reject) => {
       const finish = () => {
         this.#drained.delete(woken)
+        this.#stream.removeEventListener('drain', woken)
         signal?.removeEventListener('abort', aborted)
       }
       const aborted = () => {
@@ -180,6 +177,7 @@ export class Libp2pByteStream implements ByteStream {
         resolve()
       }
       this.#drained.add(woken)
+      this.#stream.addEventListener('drain', woken)
       signal?.addEventListener('abort', aborted, { once: true })
       if (this.#failure !== undefined) woken()
     }).then(() => {

@@ -1,8 +1,9 @@
+import { LazySet } from '../../protocol/lazy.ts'
 import { withSignal } from './with-signal.ts'
 
 /** Those who wait for something to come; whoever stops waiting is forgotten. */
 export class Arrivals {
-  readonly #waiting = new Set<() => void>()
+  readonly #waiting = new LazySet<() => void>()
 
   get size(): number {
     return this.#waiting.size

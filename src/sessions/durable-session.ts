@@ -1,6 +1,7 @@
 import { equals } from '../../protocol/bytes.ts'
 import type { ProtocolError } from '../../protocol/errors.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
+import { LazySet } from '../../protocol/lazy.ts'
 import type { ContractMeter } from '../../protocol/session/contract.ts'
 import type { Established } from '../../protocol/session/established.ts'
 import { FLAG, hasFlag } from '../../protocol/session/flags.ts'
@@ -53,8 +54,8 @@ export class DurableSession implements Session, EpochOwner {
   readonly #rotations: SessionRotations
   readonly #snapshots: SnapshotContext
   readonly #ese: SessionEse
-  readonly #resumeListeners = new Set<() => void>()
-  readonly #listeners = new Set<(event: SessionEvent) => void>()
+  readonly #resumeListeners = new LazySet<() => void>()
+  readonly #listeners = new LazySet<(event: SessionEvent) => void>()
   readonly #closing = Promise.withResolvers<{ reason: string }>()
   #announced = false
   /** the peer came back without its ESE values: it gets a view once everything up to this is here */

@@ -1,3 +1,4 @@
+import { LazyMap, LazySet } from '../../protocol/lazy.ts'
 import { CHANNELS_MAX } from '../../protocol/session/ready.ts'
 import { CONTROL_CHANNEL, HANDSHAKE_STREAM } from '../../protocol/session/stream-init.ts'
 import type { ByteStream } from '../net/byte-stream.ts'
@@ -27,11 +28,11 @@ export interface EpochStreamsInit {
 export class EpochStreams {
   readonly #init: EpochStreamsInit
   /** by channel that we send on; at most CHANNELS_MAX */
-  readonly #lanes = new Map<number, Lane>()
+  readonly #lanes = new LazyMap<number, Lane>()
   /** by channel, the stream that carries it from us; at most CHANNELS_MAX */
-  readonly #carriers = new Map<number, ByteStream>()
+  readonly #carriers = new LazyMap<number, ByteStream>()
   /** every stream of the epoch; at most 2 × CHANNELS_MAX + 1 */
-  readonly #streams = new Set<ByteStream>()
+  readonly #streams = new LazySet<ByteStream>()
   /** streams of the peer that came before its READY: unread until then */
   #early: { stream: ByteStream; frame: Uint8Array }[] | undefined = []
   #next = HANDSHAKE_STREAM + 1

@@ -1,4 +1,5 @@
 import { ProtocolError } from '../../protocol/errors.ts'
+import type { ChannelHead } from '../../protocol/session/chain.ts'
 import { cookiePairHex } from '../../protocol/session/cookie.ts'
 import { type Established, wipeEstablished } from '../../protocol/session/established.ts'
 import { FLAG, NEGOTIABLE_FLAGS } from '../../protocol/session/flags.ts'
@@ -15,6 +16,7 @@ import type { SessionShelf } from './session-shelf.ts'
 import { PSS_PROTOCOL } from './settings.ts'
 
 const OPEN_STREAM_MS = 10_000
+const NO_HEADS: ReadonlyMap<number, ChannelHead> = new Map()
 
 export interface ExchangeStart {
   /** when INIT was sent or received, monotonic */
@@ -48,8 +50,8 @@ export class Epochs {
       openedAtMs: nowMs,
       activeAtMs: nowMs,
       address,
-      tx: { seq: 0n, hash: mine.chain.slice(), heads: new Map() },
-      rx: { seq: 0n, hash: theirs.chain.slice(), heads: new Map() }
+      tx: { seq: 0n, hash: mine.chain.slice(), heads: NO_HEADS },
+      rx: { seq: 0n, hash: theirs.chain.slice(), heads: NO_HEADS }
     }
     const pair = this.#m.eses.create(record.sid, keys.export, { own: localEid, peer: remoteEid })
     return this.#shelf.make(local, record, pair, undefined, established)

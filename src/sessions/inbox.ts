@@ -1,4 +1,5 @@
 import { ProtocolError } from '../../protocol/errors.ts'
+import { LazyMap } from '../../protocol/lazy.ts'
 import type { Position } from '../../protocol/session/ledger.ts'
 import { WINDOW_START_BYTES, windowCost } from '../../protocol/session/window.ts'
 import type { WriteOp } from '../store/store.ts'
@@ -26,12 +27,12 @@ type Delivered = { epoch: LiveSession; effect: DeliverEffect }
 export class Inbox {
   readonly #s: SessionState
   readonly #housekeeping: Housekeeping
-  readonly #ofKind = new Map<number, (item: Inbound, epoch: LiveSession) => Promise<void>>()
-  readonly #ofChannel = new Map<number, ItemHandler>()
+  readonly #ofKind = new LazyMap<number, (item: Inbound, epoch: LiveSession) => Promise<void>>()
+  readonly #ofChannel = new LazyMap<number, ItemHandler>()
   /** items for channels without a handler; bounded by UNSERVED_BYTES_MAX */
-  readonly #unserved = new Map<number, Delivered[]>()
+  readonly #unserved = new LazyMap<number, Delivered[]>()
   /** by channel, what handlers have; on each what is added is bounded by IN_HAND_BYTES_MAX and a record, in all by IN_HAND_BYTES_ALL_MAX and a record a stream */
-  readonly #inHand = new Map<number, number>()
+  readonly #inHand = new LazyMap<number, number>()
   #inHandAll = 0
   readonly #roomCame = new Arrivals()
   #unknownTold = false

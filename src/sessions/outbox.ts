@@ -1,4 +1,5 @@
 import { ProtocolError } from '../../protocol/errors.ts'
+import { LazyMap } from '../../protocol/lazy.ts'
 import { Fifo } from '../../protocol/session/fifo.ts'
 import { ITEM_PAYLOAD_BYTES_MAX } from '../../protocol/session/items.ts'
 import type { Outgoing, Unacked } from '../../protocol/session/journal.ts'
@@ -42,7 +43,7 @@ export class Outbox {
   readonly #housekeeping: Housekeeping
   readonly #onIdle: () => void
   /** by channel, what waits for its number; bounded by SEND_ITEMS_MAX and SEND_BYTES_MAX */
-  readonly #pending = new Map<number, Fifo<Pending>>()
+  readonly #pending = new LazyMap<number, Fifo<Pending>>()
   #items = 0
   #bytes = 0
   #flushing = false

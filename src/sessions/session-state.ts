@@ -1,4 +1,5 @@
 import { toHex } from '../../protocol/bytes.ts'
+import { LazySet } from '../../protocol/lazy.ts'
 import { CONTRACT_GRACE_MS, ContractMeter } from '../../protocol/session/contract.ts'
 import { Journal } from '../../protocol/session/journal.ts'
 import { ReceiveLedger } from '../../protocol/session/ledger.ts'
@@ -36,7 +37,7 @@ export class SessionState {
   /** settles with the first write of the record; undefined before a new session's first READY */
   stored: Promise<void> | undefined
   /** commits of this session under way */
-  readonly #writing = new Set<Promise<void>>()
+  readonly #writing = new LazySet<Promise<void>>()
 
   constructor(init: DurableSessionInit, age: 'new' | 'held') {
     this.init = init
