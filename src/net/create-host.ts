@@ -60,7 +60,7 @@ export type TransportFactory = (components: never) => Transport
 /** What a host stands on: a Node process and a page differ in this alone. */
 export interface HostPlatform {
   /** @param listen - addresses that will be listened on */
-  transports(profile: 'quic' | 'memory', listen: readonly string[]): Promise<TransportFactory[]>
+  transports(profile: 'quic' | 'memory', listen: readonly string[], clock: Clock): Promise<TransportFactory[]>
   /** where a host of profile `quic` listens if nothing is said */
   readonly listenDefault: readonly string[]
   /** what finds peers of this LAN */
@@ -183,7 +183,8 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
   const circuits = nat?.client()
   const reachability = nat === undefined ? undefined : init.reachability
   const circuitServer = reachability?.relayServer.enabled === true ? nat?.server(reachability.relayServer) : undefined
-  const factories = profile === 'memory' && memoryTransport !== undefined ? [memoryTransport] : await platform.transports(profile, listen)
+  const factories =
+    profile === 'memory' && memoryTransport !== undefined ? [memoryTransport] : await platform.transports(profile, listen, clock)
   let announced = (addrs: Multiaddr[]): Multiaddr[] => addrs.filter((addr) => transportOf(addr.toString()) !== 'relay')
   let who: LeanIdentify | undefined
   const libp2p = await createLibp2p({

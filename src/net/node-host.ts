@@ -4,9 +4,11 @@ import { tcp } from '@libp2p/tcp'
 import { webSockets } from '@libp2p/websockets'
 import { webTransport } from '@libp2p/webtransport'
 import { RookeryError } from '../errors.ts'
+import type { Clock } from '../platform/clock.ts'
 import { createHostOn, type HostComponents, type HostInit, type HostPlatform, type TransportFactory } from './create-host.ts'
 import type { Host } from './host.ts'
 import { CircuitClient, CircuitServer, interfaceAddresses, natServices } from './nat-services.ts'
+import { withPromptUpgrades } from './websocket-guard.ts'
 
 const MDNS_SERVICE = '_rookery._udp.local'
 /** Unread bytes of one QUIC stream that the peer may have under way beyond what we read */
@@ -22,7 +24,8 @@ export const LISTEN_DEFAULT: readonly string[] = [
 
 const node: HostPlatform = {
   listenDefault: LISTEN_DEFAULT,
-  transports: async (profile, listen) => (profile === 'memory' ? [memory() as unknown as TransportFactory] : await transports(listen)),
+  transports: async (profile, listen, clock) =>
+    profile === 'memory' ? [memory() as unknown as TransportFactory] : await transports(listen, clock),
   lanDiscovery: () => mdns({ serviceTag: MDNS_SERVICE }) as never,
   nat: {
     client: () => new CircuitClient(),
@@ -40,7 +43,7 @@ export function createHost(components: HostComponents, init: HostInit): Promise<
   return createHostOn(node, components, init)
 }
 
-async function transports(listen: readonly string[]): Promise<TransportFactory[]> {
+async function transports(listen: readonly string[], clock: Clock): Promise<TransportFactory[]> {
   const { quic } = await import('@chainsafe/libp2p-quic').catch((cause: unknown) => {
     throw new RookeryError('QUIC_UNAVAILABLE', 'the QUIC library has no build for this platform', {
       kind: 'config',
@@ -50,7 +53,8 @@ async function transports(listen: readonly string[]): Promise<TransportFactory[]
   })
   const { withOwnMuxer } = await import('./quic.ts')
   const makeQuic = quic({ maxStreamData: QUIC_STREAM_WINDOW_BYTES, maxConnectionData: QUIC_CONNECTION_WINDOW_BYTES })
-  const list: unknown[] = [(c: never) => withOwnMuxer(makeQuic(c)), tcp(), webSockets()]
+  const makeWebSockets = webSockets()
+  const list: unknown[] = [(c: never) => withOwnMuxer(makeQuic(c)), tcp(), (c: never) => withPromptUpgrades(makeWebSockets(c), clock)]
   if ('WebTransport' in globalThis) list.push(webTransport())
   if (listen.some((addr) => addr.includes('/webrtc-direct'))) list.push(await webRtcDirect())
   return list as TransportFactory[]

@@ -4,6 +4,8 @@ import { connect, type Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { NETWORK_CONNECTIONS_MIN, PEER_CONNECTIONS_MAX } from '../../src/net/connection-shares.ts'
 import type { Host } from '../../src/net/host.ts'
+import { UPGRADE_MS, WAITING_PER_ADDRESS_MAX } from '../../src/net/websocket-guard.ts'
+import { ManualClock } from '../../src/platform/clock.ts'
 import { rawDials } from '../support/raw-dials.ts'
 import { addressOf, startHost, stopHosts, until } from './host-fixture.ts'
 
@@ -69,6 +71,47 @@ describe('connections that say nothing, or a byte at a time', () => {
     const again = await Promise.all(Array.from({ length: NETWORK_CONNECTIONS_MIN + 1 }, () => silent(portOf(host), '127.0.0.9')))
     await Promise.race(again.map(({ shut }) => shut))
     expect(again.filter(({ socket }) => socket.destroyed)).toHaveLength(1)
+  })
+})
+
+describe('connections to a WebSocket listener', () => {
+  const listening = async () => {
+    const clock = new ManualClock()
+    const host = await startHost({ clock, init: { listen: ['/ip4/127.0.0.1/tcp/0/ws'] } })
+    await host.handle(ECHO, async (stream) => {
+      await stream.write(await stream.read(4))
+      await stream.close()
+    })
+    return { clock, host, port: portOf(host) }
+  }
+
+  it('that are not upgraded in ten seconds are shut: silent, in the middle of a head, and after an answer; one that is goes on', async () => {
+    const { clock, host, port } = await listening()
+    const honest = await startHost({ carrier: 'tcp' })
+    expect(await echo(honest, host)).toBe('ping')
+    let lost = 0
+    host.onPeer(({ kind }) => {
+      if (kind === 'disconnect') lost++
+    })
+    const held = await Promise.all(Array.from({ length: 3 }, () => silent(port, '127.0.0.9')))
+    held[1]?.socket.write('GET / HTTP/1.1\r\nX-Slow: ')
+    held[2]?.socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    // its answer shows that the listener has met all three
+    await new Promise<void>((resolve) => held[2]?.socket.once('data', () => resolve()))
+    clock.advance(UPGRADE_MS - 1)
+    expect(held.slice(0, 2).map(({ socket }) => socket.destroyed)).toEqual([false, false])
+    clock.advance(1)
+    await Promise.all(held.map(({ shut }) => shut))
+    expect(await echo(honest, host)).toBe('ping')
+    expect(lost).toBe(0)
+  })
+
+  it('are so many of one address, and others come in beside them', async () => {
+    const { host, port } = await listening()
+    await Promise.all(Array.from({ length: WAITING_PER_ADDRESS_MAX }, () => silent(port, '127.0.0.9')))
+    const more = await Promise.all(Array.from({ length: 8 }, () => silent(port, '127.0.0.9')))
+    await Promise.all(more.map(({ shut }) => shut))
+    expect(await echo(await startHost({ carrier: 'tcp' }), host)).toBe('ping')
   })
 })
 

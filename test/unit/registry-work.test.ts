@@ -216,7 +216,7 @@ describe('the work that a registrar asks for', () => {
     for (let i = 200; i < 400; i++) expect((await put1(sybil(i), alice.eid, 0)).status).toBe('need-work')
     const held = await idsOf(registry)
     for (let i = 0; i < 20; i++) expect(held.has(String(joinRecord(member(i), alice.eid, clock.nowMs())))).toBe(true)
-  })
+  }, 120_000)
 })
 
 describe('the bounds of the protocol, as they are set', () => {
