@@ -3,6 +3,7 @@ import { TypedEventEmitter } from '@libp2p/interface'
 import { AbstractMultiaddrConnection, type AbstractMultiaddrConnectionInit, type SendResult } from '@libp2p/utils'
 import type { Uint8ArrayList } from 'uint8arraylist'
 import { DirectStream, type StreamNote } from './direct-stream.ts'
+import { useLeanEvents } from './lean-events.ts'
 
 /** What one end of a connection tells the other. */
 export type Note =
@@ -81,9 +82,9 @@ export class DirectMuxer extends TypedEventEmitter<StreamMuxerEvents> implements
     return [...this.#streams.values()]
   }
 
-  override addEventListener(...args: Parameters<TypedEventEmitter<StreamMuxerEvents>['addEventListener']>): void {
-    super.addEventListener(...args)
-    if (args[0] !== 'stream' || this.#early.length === 0) return
+  /** Streams that the peer opened before anyone listened are for who listens now. */
+  listened(): void {
+    if (this.#early.length === 0) return
     queueMicrotask(() => {
       for (const stream of this.#early.splice(0)) this.safeDispatchEvent('stream', { detail: stream })
     })
@@ -134,3 +135,8 @@ export class DirectMuxer extends TypedEventEmitter<StreamMuxerEvents> implements
     this.#streams.clear()
   }
 }
+
+useLeanEvents(DirectConnection.prototype)
+useLeanEvents(DirectMuxer.prototype, (muxer, type) => {
+  if (type === 'stream') muxer.listened()
+})

@@ -1,6 +1,6 @@
 import type { ComponentLogger, Connection, PeerId, Upgrader } from '@libp2p/interface'
 import { peerIdFromString } from '@libp2p/peer-id'
-import { multiaddr } from '@multiformats/multiaddr'
+import { CODE_MEMORY, CODE_P2P, type Multiaddr, multiaddr } from '@multiformats/multiaddr'
 import { DirectConnection, type Note, type Wire } from './direct-connection.ts'
 import type { LinkModel } from './link-model.ts'
 import { Post } from './post.ts'
@@ -126,7 +126,7 @@ export class DirectNetwork {
     // else each take their own call for a second one to the same address, give it up, and be without any
     const place = direction === 'inbound' ? `${other.peer}.${this.#ports++}` : other.peer
     const end = new DirectConnection(
-      { remoteAddr: multiaddr(`/memory/${place}/p2p/${other.peer}`), direction, log: own.logger.forComponent('sim:direct') },
+      { remoteAddr: memoryAddr(place, other.peer), direction, log: own.logger.forComponent('sim:direct') },
       this.#wire(id, own.index, other)
     )
     this.#ends.set(id, { connection: end })
@@ -179,4 +179,12 @@ export class DirectNetwork {
       }
     }
   }
+}
+
+/** Made of its parts: read from text, each part would be a chain of its single characters, and of each connection stay one. */
+function memoryAddr(place: string, peer: string): Multiaddr {
+  return multiaddr([
+    { code: CODE_MEMORY, name: 'memory', value: place },
+    { code: CODE_P2P, name: 'p2p', value: peer }
+  ])
 }

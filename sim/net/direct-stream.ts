@@ -1,5 +1,6 @@
 import { AbstractStream, type AbstractStreamInit, type SendResult } from '@libp2p/utils'
 import type { Uint8ArrayList } from 'uint8arraylist'
+import { useLeanEvents } from './lean-events.ts'
 
 /** Bytes that the other side has not read, from which on a writer waits: as much as QUIC lets be under way. */
 const WINDOW_BYTES = 1_048_576
@@ -20,6 +21,11 @@ export class DirectStream extends AbstractStream {
   constructor(init: AbstractStreamInit, tell: (note: StreamNote) => void) {
     super(init)
     this.#tell = tell
+  }
+
+  /** What came before anyone listened is for who listens now; by then the constructor of a listener has ended. */
+  listened(): void {
+    if (this.readBuffer.byteLength > 0) queueMicrotask(() => this.dispatchReadBuffer())
   }
 
   /** A note of the other end arrived. */
@@ -87,3 +93,7 @@ export class DirectStream extends AbstractStream {
     this.#tell({ kind: 'room', bytes: read })
   }
 }
+
+useLeanEvents(DirectStream.prototype, (stream, type) => {
+  if (type === 'message') stream.listened()
+})

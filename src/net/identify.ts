@@ -54,7 +54,8 @@ interface Service extends Identify {
 export class LeanIdentify {
   readonly #c: IdentifyComponents
   readonly #clock: Clock
-  readonly #underWay = new WeakMap<Connection, Promise<IdentifyResult>>()
+  /** no more than whether: the answers of all connections would be kept with them */
+  readonly #underWay = new WeakMap<Connection, Promise<void>>()
   readonly #service: Service
   #answer: { of: string; bytes: Uint8Array } | undefined
 
@@ -72,15 +73,16 @@ export class LeanIdentify {
     return this.#service
   }
 
-  /** Who the peer says it is, once it has said it; undefined for a connection where nobody asked. */
-  identified(connection: Connection): Promise<IdentifyResult> | undefined {
+  /** Resolves once the peer has said who it is; undefined for a connection where nobody asked. */
+  identified(connection: Connection): Promise<void> | undefined {
     return this.#underWay.get(connection)
   }
 
   #identify(connection: Connection, signal: AbortSignal | undefined): Promise<IdentifyResult> {
     const asking = this.#ask(connection, signal)
-    this.#underWay.set(connection, asking)
-    asking.catch(() => {})
+    const done = asking.then(() => {})
+    this.#underWay.set(connection, done)
+    done.catch(() => {})
     return asking
   }
 
