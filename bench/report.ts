@@ -77,6 +77,31 @@ export function table(lines: readonly Line[]): string {
   return [head, ...rows].map((row) => text(row).trimEnd()).join('\n')
 }
 
+/** The table as a page of docs/. */
+export function page(lines: readonly Line[], note: string): string {
+  const rows = lines.map(
+    ({ target, peer, unit, ratio, ratioP25, ratioP75, met }) =>
+      `| ${target.what} | ${peer.replaceAll('|', '\\|')} | ${times(ratio)} | ${ratioP25.toFixed(2)} … ${ratioP75.toFixed(2)} | ${goalOf(target)}${met === false ? ' (missed)' : ''} | ${unit} |`
+  )
+  return `# Speed beside others
+
+Ratios of our figure to the other's, taken round by round in one run on one machine, so that what else the machine does weighs on both. Where the unit is a
+time, less is better; where it is a rate, more is. \`npm run bench\` measures all of it anew, \`npm run bench -- --docs\` writes this page, and
+\`npm run bench:guard\` holds some of the ratios in CI.
+
+![bars of the table below](benchmarks.svg)
+
+| what | beside | ratio | quartiles | goal | unit |
+| ---- | ------ | ----- | --------- | ---- | ---- |
+${rows.join('\n')}
+
+${note}
+
+What the others do not do weighs in: a session's handshake is signed, cookie-guarded and bound to its transcript, a durable message is synced on both sides
+before it is acknowledged, a message for one who sleeps is sealed, signed, checked and synced; an echo server does none of that.
+`
+}
+
 const WIDTH = 860
 const ROW = 30
 const LEFT = 330

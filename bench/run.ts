@@ -4,16 +4,16 @@ import { readdirSync, writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { linesOf, picture, table } from './report.ts'
+import { linesOf, page, picture, table } from './report.ts'
 
 const HELP = `Runs the benchmarks side by side with what else there is, and prints one table of ratios.
 
-  npm run bench -- [<name> …] [--rounds <n>] [--table] [--svg <file>] [--json]
+  npm run bench -- [<name> …] [--rounds <n>] [--table] [--docs] [--json]
 
   <name>     those whose file begins so, as "handshake"; all where none is given
   --rounds   at most so many rounds of each
   --table    runs nothing: the table of what bench/out holds
-  --svg      draws the table, as docs/benchmarks.svg is
+  --docs     writes docs/benchmarks.md and the picture in it
   --json     the table as JSON
 
 Figures of each: bench/out/*.json.
@@ -24,7 +24,7 @@ const { values, positionals } = parseArgs({
   options: {
     rounds: { type: 'string' },
     table: { type: 'boolean', default: false },
-    svg: { type: 'string' },
+    docs: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false }
   }
@@ -63,9 +63,11 @@ else {
   process.stdout.write(`\n${table(lines)}\n`)
   for (const { what, peer } of missing) process.stdout.write(`not measured: ${what}${peer === undefined ? '' : ` beside ${peer}`}\n`)
 }
-if (values.svg !== undefined) {
-  const note = `medians of the ratios within each round; bars: median, line: quartiles, mark: goal. ${cpus()[0]?.model}, ${cpus().length} cores, Node ${process.version}, ${new Date().toISOString().slice(0, 10)}`
-  writeFileSync(values.svg, picture(lines, note))
+if (values.docs) {
+  const note = `Medians of the ratios within each round; ${cpus()[0]?.model}, ${cpus().length} cores, Node ${process.version}, ${new Date().toISOString().slice(0, 10)}.`
+  const docs = `${folder}../docs/`
+  writeFileSync(`${docs}benchmarks.svg`, picture(lines, `bars: median, line: quartiles, mark: goal. ${note}`))
+  writeFileSync(`${docs}benchmarks.md`, page(lines, note))
 }
 if (failed.length > 0) {
   process.stderr.write(`ended with an error: ${failed.join(', ')}\n`)

@@ -12,6 +12,7 @@ import { Traffic } from './net/traffic.ts'
 import { type NodeOverrides, STOP_MS_MAX, startNode } from './node.ts'
 import { Observed } from './ops/observed.ts'
 import { openOps } from './ops/open-ops.ts'
+import { ProcessWatch } from './ops/process-watch.ts'
 import { Vitals } from './ops/vitals.ts'
 import { watchedHandlers } from './ops/watches.ts'
 import { bothSinks, LogRing } from './platform/log-ring.ts'
@@ -92,6 +93,9 @@ export async function runDaemon(config: Config & { dataDir: string }, options: D
         const dashboard = signIns === undefined ? {} : { dashboard: { signIns, vitals, ...(own === undefined ? {} : { logs }) } }
         running.opsUrl = (await openOps(running, { traffic, observed, logger: own, ...dashboard })).url
       }
+      const watch = new ProcessWatch(running, { jumped: () => running.clockJumped() })
+      watch.start()
+      running.closeFirst('process watch', 50, () => watch.stop())
       options.onReady?.(await nodeStatus(running))
     } catch (error) {
       await running.stop()

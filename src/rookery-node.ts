@@ -713,6 +713,15 @@ export class RookeryNode {
     this.logger.warn({ nowMs: this.clock.nowMs() }, 'the owner vouched for the clock')
   }
 
+  /** The wall clock stepped: times of day are looked at anew, our locators are signed again, and what was held for the clock is handed over. */
+  clockJumped(): void {
+    for (const agent of this.agents.list()) {
+      this.#schedule.follow(agent)
+      void this.#publishing.publish(agent)
+      if (this.reachability(agent).state === 'accepts') void this.#drainQuietly(agent).then(() => this.#runners.poke(agent))
+    }
+  }
+
   /** Hands over what waits, whatever the mode; work still runs only while the agent takes it. */
   async drain(agent: HostedAgent, options: PublishOptions = {}): Promise<DrainReport> {
     const { signal, onProgress } = options

@@ -13,14 +13,20 @@ export class EdgeHost {
   readonly settings: A2aEdgeSettings
   readonly #publicUrl: () => string
   readonly #onIdle: () => void
+  readonly #isStopping: () => boolean
   #working = 0
   #streaming = 0
 
-  constructor(components: A2aEdgeComponents, settings: A2aEdgeSettings, edge: { publicUrl: () => string; onIdle: () => void }) {
+  constructor(
+    components: A2aEdgeComponents,
+    settings: A2aEdgeSettings,
+    edge: { publicUrl: () => string; onIdle: () => void; isStopping: () => boolean }
+  ) {
     this.components = components
     this.settings = settings
     this.#publicUrl = edge.publicUrl
     this.#onIdle = edge.onIdle
+    this.#isStopping = edge.isStopping
   }
 
   /** what the cards name, without a slash at the end */
@@ -132,7 +138,9 @@ export class EdgeHost {
   /** In the words of A2A; what is our own fault goes into the log. */
   logged(err: unknown): A2aError {
     const error = toA2aError(err)
-    if (error.reason === 'INTERNAL_ERROR' || error.reason === 'STORE_FAILED') {
+    const isOurs = error.reason === 'INTERNAL_ERROR' || error.reason === 'STORE_FAILED'
+    const isStop = error.cause === undefined && this.#isStopping()
+    if (isOurs && !isStop) {
       this.components.logger.error({ err: error.cause ?? err }, 'an A2A request failed')
     }
     return error

@@ -5,6 +5,7 @@ import type { RefusalForm } from '../../protocol/delivery/refusals.ts'
 import type { Eid, EidHex } from '../../protocol/identity/eid.ts'
 import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
+import { sayAcceptErrors } from '../platform/accept-errors.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Json, JsonObject } from '../tasks/todo.ts'
@@ -166,7 +167,11 @@ class HttpEdge implements A2aEdge {
     }
     this.#components = components
     this.#settings = settings
-    this.#host = new EdgeHost(components, settings, { publicUrl: () => this.publicUrl, onIdle: () => this.#endWhenStopping() })
+    this.#host = new EdgeHost(components, settings, {
+      publicUrl: () => this.publicUrl,
+      onIdle: () => this.#endWhenStopping(),
+      isStopping: () => this.#isStopping
+    })
     this.#routes = new EdgeRoutes([
       ...cardRoutes(this.#host),
       ...jsonRpcRoutes(this.#host),
@@ -202,7 +207,7 @@ class HttpEdge implements A2aEdge {
   async listen(): Promise<void> {
     const { host, port } = this.#settings
     await new Promise<void>((resolve, reject) => {
-      this.#server.once('error', (cause: NodeJS.ErrnoException) => {
+      const failed = (cause: NodeJS.ErrnoException) => {
         const used = cause.code === 'EADDRINUSE'
         reject(
           new RookeryError(used ? 'PORT_IN_USE' : 'LISTEN_FAILED', `the A2A edge cannot listen on ${host}:${port}: ${cause.message}`, {
@@ -213,9 +218,14 @@ class HttpEdge implements A2aEdge {
             cause
           })
         )
+      }
+      this.#server.once('error', failed)
+      this.#server.listen(port, host, () => {
+        this.#server.off('error', failed)
+        resolve()
       })
-      this.#server.listen(port, host, resolve)
     })
+    sayAcceptErrors(this.#server, 'the A2A edge', this.#components.logger, this.#components.clock)
   }
 
   async close(): Promise<void> {

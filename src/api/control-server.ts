@@ -5,6 +5,7 @@ import { type AddressInfo, connect } from 'node:net'
 import { join } from 'node:path'
 import { toString as bytesToString } from 'uint8arrays'
 import { RookeryError } from '../errors.ts'
+import { sayAcceptErrors } from '../platform/accept-errors.ts'
 import { removeFile, writePrivateFile } from '../platform/files.ts'
 import { isLoopbackHost, repeatedHeader } from '../platform/http-requests.ts'
 import type { Logger } from '../platform/logger.ts'
@@ -160,6 +161,7 @@ export async function serveControl(
 
   const address =
     transport === 'socket' ? await listenSocket(server, init.dataDir) : await listenTcp(server, init.dataDir, token as Uint8Array)
+  sayAcceptErrors(server, 'the control API', logger)
   return {
     address,
     async close() {
@@ -206,7 +208,6 @@ function listen(server: Server, where: { path: string } | { host: string; port: 
     server.once('error', failed)
     server.listen(where, () => {
       server.off('error', failed)
-      server.on('error', () => {})
       resolve()
     })
   })

@@ -1,5 +1,5 @@
 import { BlockList, isIP } from 'node:net'
-import { networkInterfaces } from 'node:os'
+import { machineAddresses } from '../platform/interfaces.ts'
 
 /** One address of this machine, with its network. */
 export interface OwnAddress {
@@ -10,9 +10,7 @@ export interface OwnAddress {
 
 /** The addresses of this machine; loopback is a link of its own. */
 export function ownAddresses(): OwnAddress[] {
-  return Object.values(networkInterfaces()).flatMap((list) =>
-    (list ?? []).flatMap(({ address, cidr }) => (cidr === null ? [] : [{ address, cidr }]))
-  )
+  return machineAddresses().flatMap(({ address, cidr }) => (cidr === null ? [] : [{ address, cidr }]))
 }
 
 /** Whether an IP lies in a network that this machine has an address in: nothing beyond a router does. */

@@ -1,10 +1,10 @@
-import { networkInterfaces } from 'node:os'
 import { autoNAT } from '@libp2p/autonat'
 import { circuitRelayServer, circuitRelayTransport } from '@libp2p/circuit-relay-v2'
 import { dcutr } from '@libp2p/dcutr'
 import type { Connection, PeerId, Stream, Transport } from '@libp2p/interface'
 import { uPnPNAT } from '@libp2p/upnp-nat'
 import type { Multiaddr } from '@multiformats/multiaddr'
+import { machineAddresses } from '../platform/interfaces.ts'
 
 /** Settings `reachability`, in ms and bytes. */
 export interface ReachabilityInit {
@@ -147,7 +147,7 @@ const ipOf = (addr: Multiaddr) => addr.getComponents()[0]?.value
 
 /** Addresses of this machine, such as `192.168.1.7/24`, in a settled order; without those of one link alone, which are told to nobody. */
 export function interfaceAddresses(): string[] {
-  const all = Object.values(networkInterfaces()).flatMap((list) => (list ?? []).flatMap(({ cidr }) => (cidr === null ? [] : [cidr])))
+  const all = machineAddresses().flatMap(({ cidr }) => (cidr === null ? [] : [cidr]))
   return [...new Set(all)].filter((cidr) => !/^fe[89ab]/i.test(cidr)).sort()
 }
 

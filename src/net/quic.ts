@@ -1,4 +1,3 @@
-import { networkInterfaces } from 'node:os'
 import type {
   Connection,
   Listener,
@@ -16,6 +15,7 @@ import { TypedEventEmitter } from '@libp2p/interface'
 import { AbstractStream, type AbstractStreamInit, type SendResult } from '@libp2p/utils'
 import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
 import type { Uint8ArrayList } from 'uint8arraylist'
+import { machineAddresses } from '../platform/interfaces.ts'
 import { TurnShare } from './turn-share.ts'
 
 /**
@@ -77,8 +77,8 @@ function withPresentAddresses(listener: Listener): Listener {
       .find(({ name }) => name === 'udp')?.value
     if (family === undefined || port === undefined) return getAddrs()
     const protocol = family === 'IPv4' ? 'ip4' : 'ip6'
-    return Object.values(networkInterfaces()).flatMap((list) =>
-      (list ?? []).flatMap((one) => (one.family === family ? [multiaddr(`/${protocol}/${one.address}/udp/${port}/quic-v1`)] : []))
+    return machineAddresses().flatMap((one) =>
+      one.family === family ? [multiaddr(`/${protocol}/${one.address}/udp/${port}/quic-v1`)] : []
     )
   }
   return listener

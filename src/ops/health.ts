@@ -1,8 +1,8 @@
 import type { RookeryNode } from '../rookery-node.ts'
 
 export interface Check {
-  /** `node`: only while it stops */
-  name: 'store' | 'a2a' | 'network' | 'handlers' | 'node'
+  /** `clock`: only while it is behind; `node`: only while it stops */
+  name: 'store' | 'a2a' | 'network' | 'handlers' | 'clock' | 'node'
   /** `note`: worth knowing, no reason to hold work back */
   state: 'ok' | 'note' | 'failed'
   detail: string
@@ -17,7 +17,7 @@ export interface Health {
 }
 
 /** What is asked of a node. */
-export type HealthSource = Pick<RookeryNode, 'storeState' | 'handlerFault' | 'httpUrl' | 'signal'> & {
+export type HealthSource = Pick<RookeryNode, 'storeState' | 'handlerFault' | 'httpUrl' | 'signal' | 'drainHeld'> & {
   host: Pick<RookeryNode['host'], 'peers'>
   agents: Pick<RookeryNode['agents'], 'list'>
   config: Pick<RookeryNode['config'], 'http'>
@@ -42,6 +42,8 @@ export async function healthOf(node: HealthSource): Promise<Health> {
       ? { name: 'handlers', state: 'ok', detail: 'all at work' }
       : { name: 'handlers', state: 'note', detail: `none at work for ${stopped.map(({ name }) => name).join(', ')}` }
   ]
+  const { drainHeld } = node
+  if (drainHeld !== undefined) checks.push({ name: 'clock', state: 'note', detail: `no queue is handed over: ${drainHeld}` })
   if (node.signal.aborted) checks.push({ name: 'node', state: 'failed', detail: 'stopping: what is under way ends, nothing new is taken' })
   const ready = checks.every(({ state }) => state !== 'failed')
   return { live: store.state !== 'down', ready, checks }

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { RookeryError } from '../errors.ts'
+import { sayAcceptErrors } from '../platform/accept-errors.ts'
 import { isForeignOrigin, isLoopbackHost, repeatedHeader } from '../platform/http-requests.ts'
 import type { Logger } from '../platform/logger.ts'
 
@@ -49,6 +50,7 @@ export async function openOpsServer(
     socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\n\r\n`)
   })
   await listening(server, host, port)
+  sayAcceptErrors(server, "the operator's server", logger)
   const taken = (server.address() as AddressInfo).port
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${taken}`,

@@ -22,6 +22,15 @@ const IDLE_MS = 10_000
 const PROGRESS_MS = 200
 const THREAD_HEAP_MB = 32
 
+/** Times that the threads of one search are replaced */
+const THREADS_LOST_MAX = 3
+
+class ThreadEnded extends Error {
+  constructor(cause: unknown) {
+    super('a thread of the solver ended', { cause })
+  }
+}
+
 export interface WorkSolverInit {
   /** default: as many as there are cores, at most 16 */
   threads?: number
@@ -72,7 +81,19 @@ class ThreadedSolver implements WorkSolver {
     }
   }
 
-  async #solve(seed: Uint8Array, bits: number, { signal, onProgress }: SolveOptions): Promise<Uint8Array> {
+  /** What a lost thread had tried is lost with it: every try has the same chance, so the search begins anew with new threads. */
+  async #solve(seed: Uint8Array, bits: number, options: SolveOptions): Promise<Uint8Array> {
+    for (let left = THREADS_LOST_MAX; ; left--) {
+      try {
+        return await this.#search(seed, bits, options)
+      } catch (error) {
+        if (!(error instanceof ThreadEnded)) throw error
+        if (left === 0) throw solverFailed('a thread of the solver ended, again and again', error.cause)
+      }
+    }
+  }
+
+  async #search(seed: Uint8Array, bits: number, { signal, onProgress }: SolveOptions): Promise<Uint8Array> {
     signal?.throwIfAborted()
     if (this.#stopped) throw solverStopped()
     this.#cancelIdle()
@@ -137,7 +158,7 @@ class ThreadedSolver implements WorkSolver {
         if (!this.#workers.includes(worker)) return
         this.#workers = this.#workers.filter((one) => one !== worker)
         void this.#endThreads() // the others' places are by number: all start anew
-        this.#fail?.(solverFailed('a thread of the solver ended', cause))
+        this.#fail?.(new ThreadEnded(cause))
       }
       worker.on('error', gone)
       worker.on('exit', () => gone())

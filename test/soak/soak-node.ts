@@ -2,6 +2,7 @@ import { getEventListeners } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import v8 from 'node:v8'
+import type { Worker } from 'node:worker_threads'
 import { eidFromDid } from '../../protocol/identity/eid.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { openControl } from '../../src/daemon.ts'
@@ -11,6 +12,7 @@ import { Traffic } from '../../src/net/traffic.ts'
 import { startNode } from '../../src/node.ts'
 import { Observed } from '../../src/ops/observed.ts'
 import { openOps } from '../../src/ops/open-ops.ts'
+import { ProcessWatch } from '../../src/ops/process-watch.ts'
 import { createLogger } from '../../src/platform/pino-logger.ts'
 import { randomFraction, systemRandom } from '../../src/platform/random.ts'
 import { openChannel } from '../../src/sessions/channel.ts'
@@ -37,6 +39,7 @@ process.on('warning', ({ name, message }) => name !== 'ExperimentalWarning' && t
 
 const CHANNEL = 16
 const ITEM_BYTES_MAX = 4_000
+const SPACE = 0x20
 const UNDER_WAY_MAX = 32
 const OPEN_MS = 30_000
 
@@ -50,7 +53,7 @@ const dozer = order.name === 'sleeper' ? node.agents.get(SLEEPING_AGENT) : undef
 const rows = node.store.table<number>('soak-items', jsonCodec<number>())
 /** those of this life that were forgotten on disk since: a second coming is seen */
 const applied = new Set<string>()
-const APPLIED_MAX = 50_000
+const APPLIED_MAX = 5_000
 let isLoading = false
 let underWay = 0
 let beats = 0
@@ -63,7 +66,8 @@ node.sessions.onSession((session) => {
   void (async () => {
     try {
       for await (const item of openChannel(session, CHANNEL)) {
-        const id = new TextDecoder().decode(item.payload).trimEnd()
+        // not the whole and then cut: a part of a string holds all of it
+        const id = new TextDecoder().decode(item.payload.subarray(0, item.payload.indexOf(SPACE)))
         if (applied.has(id) || (await rows.get(id)) !== undefined) {
           tell({ kind: 'failed', what: 'item', code: `APPLIED_TWICE ${id}` })
         }
@@ -108,7 +112,7 @@ for (const { name, did } of order.workers) {
     if (underWay >= UNDER_WAY_MAX) return
     const session = await sessionWith(did)
     const item = nextId()
-    const text = item.padEnd(Math.floor(randomFraction(systemRandom) * ITEM_BYTES_MAX))
+    const text = `${item} `.padEnd(Math.floor(randomFraction(systemRandom) * ITEM_BYTES_MAX))
     underWay++
     openChannel(session, CHANNEL)
       .send(new TextEncoder().encode(text))
@@ -203,16 +207,46 @@ function beatOf(state: State): number | undefined {
   return typeof value === 'number' ? value : undefined
 }
 
-async function hour(then: 'sleep' | 'stay awake'): Promise<void> {
+async function hour(after: 'asleep' | 'awake'): Promise<void> {
   if (dozer !== undefined) {
     await node.wake(dozer)
     await node.mail.fetch(dozer)
     await node.drain(dozer)
-    if (then === 'sleep') await node.sleep(dozer)
+    if (after === 'asleep') await node.sleep(dozer)
   }
   await node.todos.sweep()
   await node.queue.sweep()
   await node.mail.sweep()
+}
+
+async function discover(threadsKilled: number): Promise<void> {
+  let left = threadsKilled
+  const end = (worker: Worker) => {
+    if (left-- > 0) void worker.terminate()
+  }
+  process.on('worker', end)
+  try {
+    for await (const found of node.discover({ name: SOAK_SPACE }, { signal: AbortSignal.timeout(OPEN_MS * 2) })) {
+      if (left <= 0 && found !== undefined) return
+    }
+    throw new RookeryError('NOBODY_FOUND', `nobody answered, ${threadsKilled - Math.max(0, left)} threads were ended`, {
+      kind: 'unavailable'
+    })
+  } finally {
+    process.off('worker', end)
+  }
+}
+
+/** In turns, and slowly once there is little left, so that the node is still heard. */
+function hog(): void {
+  const held: unknown[] = []
+  const more = () => {
+    const { used_heap_size, heap_size_limit } = v8.getHeapStatistics()
+    const count = used_heap_size > 0.7 * heap_size_limit ? 200 : 40_000
+    for (let i = 0; i < count; i++) held.push({ i, text: `${i} bytes that nobody needs` })
+    setTimeout(more, 20)
+  }
+  more()
 }
 
 async function carryOut(message: SoakOrder): Promise<void> {
@@ -237,8 +271,13 @@ async function carryOut(message: SoakOrder): Promise<void> {
     case 'forget':
       await node.store.commit(message.items.map((id) => rows.del(id)))
       return tell({ kind: 'done', id: message.id })
+    case 'discover':
+      await discover(message.threadsKilled)
+      return tell({ kind: 'done', id: message.id })
+    case 'hog':
+      return hog()
     case 'hour':
-      await hour(message.then)
+      await hour(message.after)
       return tell({ kind: 'done', id: message.id })
   }
 }
@@ -250,13 +289,16 @@ process.on('message', (message: SoakOrder) => {
 })
 
 await openControl(node, order.directory, { observed })
-if (config.ops.enabled) await openOps(node, { traffic, observed, logger })
+const { url: opsUrl } = await openOps(node, { traffic, observed, logger })
+const watch = new ProcessWatch(node, { jumped: () => node.clockJumped() })
+watch.start()
 const [listening] = node.host.addresses()
 const tokenFile = node.agents.tokenFile(caller)
 tell({
   kind: 'up',
   address: `${listening}/p2p/${node.peer}`,
   httpUrl: node.httpUrl ?? '',
+  opsUrl,
   token: tokenFile === undefined ? '' : readFileSync(tokenFile, 'utf8').trim(),
   dids: Object.fromEntries(node.agents.list().map(({ name, did }) => [name, did]))
 })

@@ -65,10 +65,14 @@ export type SoakOrder =
   | { kind: 'audit'; id: number; tasks: string[] }
   | { kind: 'forget'; id: number; items: string[] }
   /** what a node does hourly: the agent that sleeps wakes and sleeps again, what is past its time is swept */
-  | { kind: 'hour'; id: number; then: 'sleep' | 'stay awake' }
+  | { kind: 'hour'; id: number; after: 'asleep' | 'awake' }
+  /** a search that needs work, whose first threads are ended under it */
+  | { kind: 'discover'; id: number; threadsKilled: number }
+  /** takes memory until there is none */
+  | { kind: 'hog' }
 
 export type SoakReport =
-  | { kind: 'up'; address: string; httpUrl: string; token: string; dids: Record<string, string> }
+  | { kind: 'up'; address: string; httpUrl: string; opsUrl: string; token: string; dids: Record<string, string> }
   | { kind: 'acked'; to: SoakName; item: string }
   | { kind: 'mailed'; messageId: string }
   | { kind: 'did'; what: string }

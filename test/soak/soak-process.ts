@@ -8,7 +8,13 @@ const UP_MS = 180_000
 const ANSWER_MS = 180_000
 
 type Up = Extract<SoakReport, { kind: 'up' }>
-type WithoutId<T> = T extends { id: number } ? Omit<T, 'id'> : never
+export type WithoutId<T> = T extends { id: number } ? Omit<T, 'id'> : never
+
+/** What a fault needs of the process. */
+export interface ProcessMore {
+  env?: Record<string, string>
+  execArgv?: string[]
+}
 
 /** One life of a node of the soak: from its start to its end. */
 export class SoakProcess {
@@ -22,11 +28,12 @@ export class SoakProcess {
   isOver = false
 
   /** @param said - told of each line on its standard error */
-  constructor(order: SoakNodeOrder, heard: (report: SoakReport) => void, said: (line: string) => void) {
+  constructor(order: SoakNodeOrder, heard: (report: SoakReport) => void, said: (line: string) => void, more: ProcessMore = {}) {
     this.#child = fork(NODE_SCRIPT, [JSON.stringify(order)], {
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
       detached: true, // Ctrl-C in a terminal is for the parent alone
-      execArgv: ['--expose-gc', '--experimental-strip-types', '--disable-warning=ExperimentalWarning']
+      env: { ...process.env, ...more.env },
+      execArgv: ['--expose-gc', '--experimental-strip-types', '--disable-warning=ExperimentalWarning', ...(more.execArgv ?? [])]
     })
     this.pid = this.#child.pid as number
     const up = Promise.withResolvers<Up>()

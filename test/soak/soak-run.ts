@@ -1,7 +1,7 @@
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
-import { createServer } from 'node:net'
+import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -9,12 +9,13 @@ import type { ConfigInput } from '../../src/config/schema.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import { initDataDir } from '../../src/identity/init.ts'
 import { createNode } from '../../src/node.ts'
+import type { Health } from '../../src/ops/health.ts'
 import { randomFraction, seededRandom, systemRandom } from '../../src/platform/random.ts'
 import { SoakAccounts } from './soak-accounts.ts'
 import { repeat, SoakClient } from './soak-clients.ts'
 import { lineOf, ruleFor, type SoakLine, shownLine } from './soak-logs.ts'
-import { CALLER, SLEEPING_AGENT, SOAK_NODES, type SoakName, type SoakReport, WORKER } from './soak-orders.ts'
-import { SoakProcess, within } from './soak-process.ts'
+import { CALLER, SLEEPING_AGENT, SOAK_NODES, type SoakName, type SoakOrder, type SoakReport, WORKER } from './soak-orders.ts'
+import { type ProcessMore, SoakProcess, type WithoutId, within } from './soak-process.ts'
 import { type SoakSample, type Trend, trendsOf } from './soak-verdict.ts'
 
 const MIN = 60_000
@@ -23,7 +24,10 @@ const CHURN_ECHO_MS = MIN
 /** All that was accepted has arrived so long after the load ended. */
 const QUIET_MS = 4 * MIN
 const STOP_MS = 60_000
+const HEALTH_MS = 5_000
 const LINES_KEPT_MAX = 200
+/** Whatever a fault leads to, and its mending, is seen within this. */
+const FAULT_PATIENCE_MS = 3 * MIN
 
 export interface SoakOptions {
   lengthMs: number
@@ -31,6 +35,38 @@ export interface SoakOptions {
   signal?: AbortSignal
   onProgress?: (progress: SoakProgress) => void
   keep?: boolean
+  /** in place of hours, churn and the verdict on curves */
+  faults?: FaultPlan
+}
+
+/** Faults that are brought upon the nodes while there is load. */
+export interface FaultPlan {
+  more?: Partial<Record<SoakName, ProcessMore>>
+  /** @throws Error that tells which promise was not kept */
+  run(hands: SoakHands): Promise<void>
+}
+
+export interface SoakHands {
+  pid(name: SoakName): number
+  /** what it said at warn and above since it was asked last */
+  lines(name: SoakName): string[]
+  health(name: SoakName): Promise<Health>
+  /** opens a connection of its own, and lets go of it */
+  knock(name: SoakName): Promise<void>
+  tell(name: SoakName, order: SoakOrder): void
+  ask(name: SoakName, order: WithoutId<SoakOrder>): Promise<SoakReport | undefined>
+  /** resolves when the process has ended */
+  ended(name: SoakName): Promise<{ code: number | null; signal: NodeJS.Signals | null }>
+  /** starts it anew */
+  begin(name: SoakName): Promise<void>
+  /** told while its clients and audits are to leave it alone */
+  away(name: SoakName | undefined): void
+  /** Whatever goes to the node and from it arrives, from now on. @throws Error where it does not in time */
+  works(name: SoakName): Promise<void>
+  until(what: string, holds: () => Promise<boolean>): Promise<void>
+  /** message ids that were accepted and whose task has not ended */
+  mailWaiting(): string[]
+  audit(): Promise<void>
 }
 
 export interface SoakProgress {
@@ -87,6 +123,10 @@ class Soak {
   readonly #directory = mkdtempSync(join(tmpdir(), 'rookery-soak-'))
   readonly #nodes = new Map<SoakName, SoakProcess>()
   readonly #clients = new Map<SoakName, SoakClient>()
+  readonly #opsUrls = new Map<SoakName, string>()
+  readonly #newLines = new Map<SoakName, string[]>()
+  /** acknowledged items from a node, and to it */
+  readonly #moved = new Map<string, number>()
   readonly #configs = new Map<SoakName, ConfigInput>()
   /** DIDs by node and agent */
   readonly #dids = new Map<SoakName, Record<string, string>>()
@@ -108,7 +148,9 @@ class Soak {
 
   constructor(options: SoakOptions) {
     this.#options = options
-    this.#schedule = scheduleOf(options.lengthMs)
+    const schedule = scheduleOf(options.lengthMs)
+    this.#schedule =
+      options.faults === undefined ? schedule : { ...schedule, taskMs: 2_000, pace: { ...schedule.pace, itemMs: 1_000, stateMs: 2_000 } }
     this.#accounts = new SoakAccounts({ taskKeptMs: this.#schedule.retentionMs / 2 })
     const source = seededRandom(options.seed)
     this.#random = () => randomFraction(source)
@@ -126,7 +168,7 @@ class Soak {
         this.#startedMs = performance.now()
         this.#churnUntilMs = this.#startedMs + CHURN_ECHO_MS
         this.#load('on')
-        await this.#go(lengthMs)
+        await (this.#options.faults === undefined ? this.#go(lengthMs) : this.#faulted(this.#options.faults))
         ranMs = this.#elapsed()
       }
       await this.#finish()
@@ -175,7 +217,8 @@ class Soak {
         ops: { port: 0 },
         grants: { peers: 'anyone', sendBurst: 10_000, sendPerMin: 60_000 },
         queue: { messagesPerPeerMax: 500 },
-        retention: { tasks: retention, outbox: retention },
+        // a clock that steps makes everything old: what is looked up again must still be there
+        ...(this.#options.faults === undefined ? { retention: { tasks: retention, outbox: retention } } : {}),
         logs: { level: 'warn' },
         ...(name === 'rock' ? { keeper: { for: sleepers, messagesPerPeerMax: 500 } } : {}),
         ...(name === 'sleeper' ? { keepers: [this.#did('rock', CALLER)] } : {})
@@ -189,7 +232,7 @@ class Soak {
   }
 
   #begin(name: SoakName): void {
-    const heard = (report: SoakReport) => this.#heard(report)
+    const heard = (report: SoakReport) => this.#heard(name, report)
     const said = (text: string) => this.#said(lineOf(name, this.#elapsed(), text))
     const workers = SOAK_NODES.filter((one) => one !== name).map((one) => ({ name: one, did: this.#did(one, WORKER) }))
     const order = {
@@ -201,11 +244,12 @@ class Soak {
       pace: this.#schedule.pace,
       life: this.#life++
     }
-    this.#nodes.set(name, new SoakProcess(order, heard, said))
+    this.#nodes.set(name, new SoakProcess(order, heard, said, this.#options.faults?.more?.[name]))
   }
 
   async #isUp(name: SoakName): Promise<void> {
-    const { httpUrl, token } = await this.#node(name).isUp()
+    const { httpUrl, opsUrl, token } = await this.#node(name).isUp()
+    this.#opsUrls.set(name, opsUrl)
     this.#clients.set(name, new SoakClient({ url: httpUrl, token }))
   }
 
@@ -233,7 +277,7 @@ class Soak {
       repeat(
         () => hourMs,
         signal,
-        () => this.#guarded(() => this.#hour('sleep'))
+        () => this.#guarded(() => this.#hour('asleep'))
       ),
       repeat(
         () => churnMs,
@@ -252,6 +296,85 @@ class Soak {
       await Promise.all(loops)
     } finally {
       clearTimeout(end)
+    }
+  }
+
+  /** Load, tasks and audits go on while the plan is carried out. */
+  async #faulted(plan: FaultPlan): Promise<void> {
+    const { signal } = this.#over
+    const { auditMs, taskMs } = this.#schedule
+    const loops = [
+      repeat(
+        () => auditMs,
+        signal,
+        () => this.#guarded(() => this.#audit())
+      ),
+      ...SOAK_NODES.map((name) =>
+        repeat(
+          () => taskMs * (0.5 + this.#random()),
+          signal,
+          () => this.#task(name)
+        )
+      )
+    ]
+    try {
+      await plan.run(this.#hands())
+    } catch (error) {
+      this.#accounts.violations.push(error instanceof Error ? error.message : String(error))
+    } finally {
+      this.#away = undefined
+      this.#over.abort()
+      await Promise.all(loops)
+    }
+  }
+
+  #hands(): SoakHands {
+    const count = (way: string) => this.#moved.get(way) ?? 0
+    return {
+      pid: (name) => this.#node(name).pid,
+      lines: (name) => {
+        const lines = this.#newLines.get(name) ?? []
+        this.#newLines.delete(name)
+        return lines
+      },
+      health: async (name) => {
+        const answer = await fetch(`${this.#opsUrls.get(name)}/readyz`, { signal: AbortSignal.timeout(HEALTH_MS) })
+        const { status, checks } = (await answer.json()) as { status: string; checks: Health['checks'] }
+        return { live: true, ready: status === 'ok', checks }
+      },
+      knock: async (name) => {
+        const socket = connect(Number(new URL(this.#opsUrls.get(name) as string).port), '127.0.0.1')
+        socket.on('error', () => {})
+        await Promise.race([once(socket, 'close').catch(() => {}), sleep(300)])
+        socket.destroy()
+      },
+      tell: (name, order) => this.#node(name).tell(order),
+      ask: (name, order) => this.#node(name).ask(order),
+      ended: (name) => this.#node(name).ended,
+      begin: async (name) => {
+        this.#begin(name)
+        await this.#isUp(name)
+        this.#node(name).tell({ kind: 'load', state: 'on' })
+      },
+      away: (name) => {
+        this.#away = name
+      },
+      works: async (name) => {
+        const before = { from: count(`from ${name}`), to: count(`to ${name}`) }
+        await until(
+          FAULT_PATIENCE_MS,
+          `item from and to ${name}`,
+          async () => count(`from ${name}`) > before.from + 1 && count(`to ${name}`) > before.to + 1
+        )
+        await until(FAULT_PATIENCE_MS, `task at ${name}`, async () => {
+          const id = await (this.#clients.get(name) as SoakClient).task(this.#did(name, WORKER))
+          this.#accounts.taskAccepted(name, id, performance.now())
+          return true
+        })
+      },
+      until: (what, holds) => until(FAULT_PATIENCE_MS, what, holds),
+      mailWaiting: () => this.#accounts.mailWaiting(),
+      audit: () => this.#audit()
     }
   }
 
@@ -313,9 +436,9 @@ class Soak {
     }
   }
 
-  async #hour(then: 'sleep' | 'stay awake'): Promise<void> {
+  async #hour(after: 'asleep' | 'awake'): Promise<void> {
     this.#figures.hours++
-    for (const [name, node] of this.#nodes) if (this.#away !== name && !node.isOver) await node.ask({ kind: 'hour', then })
+    for (const [name, node] of this.#nodes) if (this.#away !== name && !node.isOver) await node.ask({ kind: 'hour', after })
   }
 
   /** None begins in the last quarter, so that what is judged has room. */
@@ -359,7 +482,7 @@ class Soak {
       return true
     }).catch((error: Error) => this.#accounts.violations.push(error.message))
     await until(patience, 'end of all mail', async () => {
-      await this.#hour('stay awake')
+      await this.#hour('awake')
       await this.#audit()
       return this.#accounts.mailWaiting().length === 0
     }).catch(() => {
@@ -400,14 +523,15 @@ class Soak {
   #result(ranMs: number): SoakResult {
     const { lengthMs, seed, signal, keep } = this.#options
     const interrupted = signal?.aborted === true
-    const trends = interrupted ? [] : trendsOf(this.#samples, lengthMs)
+    const isSoak = this.#options.faults === undefined
+    const trends = interrupted || !isSoak ? [] : trendsOf(this.#samples, lengthMs)
     const violations = [...this.#accounts.violations]
     for (const { node, metric, rise, allowed, flat } of trends)
       if (!flat) violations.push(`${node}: ${metric} rose by ${Math.round(rise)} over the second half, ${Math.round(allowed)} are allowed`)
-    if (!interrupted && !trends.some(({ node }) => node === 'rock')) violations.push('too few samples for a verdict')
+    if (!interrupted && isSoak && !trends.some(({ node }) => node === 'rock')) violations.push('too few samples for a verdict')
     for (const line of this.#unexplained.slice(0, 20)) violations.push(shownLine(line))
     if (this.#unexplained.length > 20) violations.push(`… and ${this.#unexplained.length - 20} lines more that the churn does not explain`)
-    if (!interrupted)
+    if (!interrupted && isSoak)
       for (const what of ['item', 'state', 'find', 'mail', 'task', 'task of another node'])
         if ((this.#acts[what] ?? 0) === 0) violations.push(`not one ${what} succeeded`)
     const isKept = keep === true || violations.length > 0
@@ -431,10 +555,11 @@ class Soak {
 
   // ── what the nodes tell ──
 
-  #heard(report: SoakReport): void {
+  #heard(from: SoakName, report: SoakReport): void {
     switch (report.kind) {
       case 'acked':
         this.#accounts.ackedItem(report.to, report.item)
+        for (const way of [`from ${from}`, `to ${report.to}`]) this.#moved.set(way, (this.#moved.get(way) ?? 0) + 1)
         return
       case 'mailed':
         this.#accounts.mailed(report.messageId)
@@ -452,6 +577,8 @@ class Soak {
   }
 
   #said(line: SoakLine): void {
+    this.#newLines.set(line.node as SoakName, [...(this.#newLines.get(line.node as SoakName) ?? []), line.text].slice(-LINES_KEPT_MAX))
+    if (this.#options.faults !== undefined) return
     const rule = ruleFor(line, performance.now() < this.#churnUntilMs)
     if (rule === undefined) {
       if (this.#unexplained.length < LINES_KEPT_MAX) this.#unexplained.push(line)
