@@ -165,11 +165,10 @@ const ACTS: Record<SystemFault, (stage: Stage) => Promise<string>> = {
   async 'no memory'({ hands }) {
     hands.lines('leaver')
     hands.tell('leaver', { kind: 'hog' })
-    const said = await line(hands, 'leaver', /the heap is nearly full/)
     hands.away('leaver')
     const { code, signal } = await hands.ended('leaver')
     if (signal !== 'SIGABRT' && code !== 134) throw new Error(`it ended with ${signal ?? code}`)
-    await line(hands, 'leaver', /heap limit|out of memory/i)
+    const said = await line(hands, 'leaver', /heap limit|out of memory/i)
     await hands.begin('leaver')
     hands.away(undefined)
     await hands.works('leaver')
@@ -190,11 +189,13 @@ async function stopped(hands: SoakHands, name: SoakName, ms: number): Promise<vo
 /** Waits for a line of its log. */
 async function line(hands: SoakHands, name: SoakName, what: RegExp): Promise<string> {
   const seen: string[] = []
-  await hands.until(`line of ${name} about ${what.source}`, async () => {
-    seen.push(...hands.lines(name))
-    return seen.some((text) => what.test(text))
-  }).catch((error: Error) => {
-    throw new Error(`${error.message}; it said: ${seen.slice(-5).join(' | ').slice(0, 1_000)}`)
-  })
+  await hands
+    .until(`line of ${name} about ${what.source}`, async () => {
+      seen.push(...hands.lines(name))
+      return seen.some((text) => what.test(text))
+    })
+    .catch((error: Error) => {
+      throw new Error(`${error.message}; it said: ${seen.slice(-5).join(' | ').slice(0, 1_000)}`)
+    })
   return seen.find((text) => what.test(text)) as string
 }

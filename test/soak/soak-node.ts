@@ -242,7 +242,7 @@ function hog(): void {
   const held: unknown[] = []
   const more = () => {
     const { used_heap_size, heap_size_limit } = v8.getHeapStatistics()
-    const count = used_heap_size > 0.7 * heap_size_limit ? 200 : 40_000
+    const count = used_heap_size > 0.7 * heap_size_limit ? 1_000 : 40_000
     for (let i = 0; i < count; i++) held.push({ i, text: `${i} bytes that nobody needs` })
     setTimeout(more, 20)
   }
