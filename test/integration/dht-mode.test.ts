@@ -5,6 +5,7 @@ import { DIAL_BACK_MS, DIAL_BACK_PROTOCOL } from '../../src/net/dial-back.ts'
 import { readFrame, writeFrame } from '../../src/net/frame.ts'
 import type { Host } from '../../src/net/host.ts'
 import { ManualClock, systemClock } from '../../src/platform/clock.ts'
+import { freePort } from '../support/free-port.ts'
 import { addressOf, recordingLogger, startHost, stopHosts, until } from './host-fixture.ts'
 
 const KAD = '/rookery/kad/1.0.0'
@@ -47,14 +48,6 @@ class Door {
   }
 }
 
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
-}
-
 const doors: Door[] = []
 afterEach(async () => {
   await stopHosts()
@@ -81,7 +74,7 @@ describe('a node that finds out by itself whether others reach it', () => {
   it('[F040] is a client of the DHT behind a shut door, a server once that opens, and a client again when it shuts', async () => {
     const clock = new ManualClock(systemClock.nowMs())
     const logger = recordingLogger()
-    const port = await freePort()
+    const port = await freePort('tcp')
     const door = await Door.to(() => port)
     doors.push(door)
     const others = await Promise.all([0, 1, 2].map(() => startHost({ carrier: 'tcp', clock })))

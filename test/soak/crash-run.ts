@@ -1,5 +1,3 @@
-import { createSocket } from 'node:dgram'
-import { once } from 'node:events'
 import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,6 +7,7 @@ import { findConflicts } from '../../protocol/evidence/checkpoint-conflicts.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import { randomFraction, seededRandom } from '../../src/platform/random.ts'
 import type { Fault } from '../support/faulty-level.ts'
+import { freePort } from '../support/free-port.ts'
 import { Direction, type Fact, FactReader, otherSide, type Side } from './crash-facts.ts'
 import type { NodeOrder, PollAnswer } from './crash-orders.ts'
 import { NodeProcess } from './crash-process.ts'
@@ -180,7 +179,7 @@ class CrashPair {
   async start(): Promise<void> {
     for (const side of SIDES) {
       mkdirSync(this.#dataPath(side))
-      this.#ports[side] = await freePort()
+      this.#ports[side] = await freePort('udp')
     }
     const random = chance(0)
     for (const side of SIDES) this.#begin(side, random, { opens: side === 'a' ? 'at once' : 'wait' })
@@ -316,7 +315,7 @@ class CrashPair {
         this.#traffic(SIDES, random)
         await sleep(random.below(300))
         await this.#kill(side)
-        this.#ports[side] = await freePort()
+        this.#ports[side] = await freePort('udp')
         return await this.#restart([side], random)
       case 'restored backup, both had gone on':
         return await this.#restore(side, random, SIDES)
@@ -510,14 +509,4 @@ function faultOf(how: Fault['how'], random: Chance, atMax = 25): Fault {
     ...(how === 'error' && lasts === 'once' ? { spares: 'crash-applied' } : {}),
     seed: random.below(2 ** 31)
   }
-}
-
-async function freePort(): Promise<number> {
-  const socket = createSocket('udp4')
-  socket.bind(0, '127.0.0.1')
-  await once(socket, 'listening')
-  const { port } = socket.address()
-  socket.close()
-  await once(socket, 'close')
-  return port
 }

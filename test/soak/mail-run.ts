@@ -1,6 +1,4 @@
-import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,6 +8,7 @@ import { initDataDir } from '../../src/identity/init.ts'
 import { createNode } from '../../src/node.ts'
 import { randomFraction, seededRandom, systemRandom } from '../../src/platform/random.ts'
 import type { Fault } from '../support/faulty-level.ts'
+import { freePort } from '../support/free-port.ts'
 import { MailJudge } from './mail-judge.ts'
 import { type MailNodeOrder, type MailReport, messageIdOf, ROLES, type Role } from './mail-orders.ts'
 import { MailProcess } from './mail-process.ts'
@@ -135,7 +134,7 @@ class MailTrio {
       const node = await createNode({ dataDir, listen: ['/ip4/127.0.0.1/tcp/0'], http: { enabled: false } }, { locators: 'on-demand' })
       dids[role] = (await node.addAgent({ name: role, handler: 'echo' })).did
       await node.stop()
-      const address = `/ip4/127.0.0.1/tcp/${await freePort()}`
+      const address = `/ip4/127.0.0.1/tcp/${await freePort('tcp')}`
       peers[role] = `${address}/p2p/${peer}`
       this.#configs[role] = { listen: [address], http: { enabled: false }, grants: { peers: 'anyone' } }
     }
@@ -337,14 +336,4 @@ function deathIn(random: Chance, more: Partial<Fault>): Fault {
     seed: random.below(2 ** 31),
     ...more
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return address.port
 }

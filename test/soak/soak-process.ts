@@ -39,7 +39,11 @@ export class SoakProcess {
     const up = Promise.withResolvers<Up>()
     this.up = up.promise
     this.up.catch(() => {})
-    createInterface({ input: this.#child.stderr as NodeJS.ReadableStream }).on('line', said)
+    let last = ''
+    createInterface({ input: this.#child.stderr as NodeJS.ReadableStream }).on('line', (line) => {
+      last = line
+      said(line)
+    })
     this.#child.on('message', (report: SoakReport) => {
       if (report.kind === 'up') up.resolve(report)
       else if ('id' in report) {
@@ -51,7 +55,7 @@ export class SoakProcess {
     this.ended = new Promise((resolve) => {
       this.#child.on('close', (code, signal) => {
         this.isOver = true
-        up.reject(new Error(`a node ended before it was up (${signal ?? code})`))
+        up.reject(new Error(`a node ended before it was up (${signal ?? code}): ${last}`))
         resolve({ code, signal })
       })
     })

@@ -1,7 +1,6 @@
-import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
-import { connect, createServer } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -11,6 +10,7 @@ import { initDataDir } from '../../src/identity/init.ts'
 import { createNode } from '../../src/node.ts'
 import type { Health } from '../../src/ops/health.ts'
 import { randomFraction, seededRandom, systemRandom } from '../../src/platform/random.ts'
+import { freePort } from '../support/free-port.ts'
 import { SoakAccounts } from './soak-accounts.ts'
 import { repeat, SoakClient } from './soak-clients.ts'
 import { lineOf, ruleFor, type SoakLine, shownLine } from './soak-logs.ts'
@@ -662,22 +662,4 @@ function bytesBelow(directory: string): number {
     }
   }
   return bytes
-}
-
-async function freePort(protocol: 'udp' | 'tcp'): Promise<number> {
-  if (protocol === 'udp') {
-    const socket = createSocket('udp4').bind(0, '127.0.0.1')
-    await once(socket, 'listening')
-    const { port } = socket.address()
-    socket.close()
-    await once(socket, 'close')
-    return port
-  }
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return address.port
 }
