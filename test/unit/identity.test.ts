@@ -244,7 +244,10 @@ describe('agents', () => {
   it('spread their wake windows by EID where the owner sets no offset, and refuse a window that cannot be [OD-49]', async () => {
     const agents = await open()
     const offsets = new Set<number | undefined>()
-    for (const name of ['a', 'b', 'c', 'd']) offsets.add((await agents.add({ name, mode: 'hourly_wake' })).reachability.window?.offsetSec)
+    for (const [i, name] of ['a', 'b', 'c', 'd'].entries()) {
+      const agent = await agents.add({ name, mode: 'hourly_wake', seed: new Uint8Array(32).fill(i + 1) })
+      offsets.add(agent.reachability.window?.offsetSec)
+    }
     expect(offsets.size).toBe(4)
     await expect(agents.add({ name: 'e', mode: 'hourly_wake', window: { periodSec: 60, openSec: 61 } })).rejects.toMatchObject({
       code: 'RANGE'
