@@ -106,7 +106,7 @@ const RADIUS = 150
 const MIDDLE = 170
 
 /** The network in a ring, by region; lines are connections (of a model: nearest neighbours). */
-export function topology({ label, atMs, nodes, edges, ofNodes }: Topology): string {
+export function topology({ label, atMs, nodes, edges, ofNodes, ofEdges }: Topology): string {
   const ring = [...nodes].sort((a, b) => (a.region < b.region ? -1 : a.region > b.region ? 1 : a.index - b.index))
   const place = new Map(
     ring.map(({ index }, i) => {
@@ -131,12 +131,13 @@ export function topology({ label, atMs, nodes, edges, ofNodes }: Topology): stri
     })
     .join('')
   const shown = ofNodes > nodes.length ? `the first ${nodes.length} of ${ofNodes} nodes` : `${nodes.length} nodes`
+  const drawn = ofEdges > edges.length ? `${edges.length} of ${ofEdges} lines between them` : `${edges.length} lines between them`
   const states = (['up', 'asleep', 'down', 'hostile'] as const)
     .map((state) => [state, nodes.filter((node) => node.state === state).length] as const)
     .filter(([, count]) => count > 0)
   return `<figure><h3>${escaped(label)}, ${seconds(atMs)}</h3>
-<svg class="net" viewBox="0 0 ${2 * MIDDLE} ${2 * MIDDLE}" role="img" aria-label="${escaped(`The network: ${shown}, ${edges.length} lines`)}"><path class="edge" d="${lines}"/>${dots}</svg>
-<figcaption><small>${escaped(`${shown}, ${edges.length} lines between them`)}; ${states.map(([state, count]) => `<span class="key ${state}"></span>${state} ${count}`).join(' ')}</small></figcaption></figure>`
+<svg class="net" viewBox="0 0 ${2 * MIDDLE} ${2 * MIDDLE}" role="img" aria-label="${escaped(`The network: ${shown}, ${drawn}`)}"><path class="edge" d="${lines}"/>${dots}</svg>
+<figcaption><small>${escaped(`${shown}, ${drawn}`)}; ${states.map(([state, count]) => `<span class="key ${state}"></span>${state} ${count}`).join(' ')}</small></figcaption></figure>`
 }
 
 /** A table that may be wider than its panel, and can then be moved with the keys. */

@@ -5,7 +5,8 @@ import type { Measured } from './measured.ts'
 const POINTS_MAX = 240
 /** Nodes and lines of one picture of the network, at most */
 const TOPOLOGY_NODES_MAX = 400
-const TOPOLOGY_EDGES_MAX = 4_000
+/** more would fill the ring until nothing can be told apart */
+const TOPOLOGY_EDGES_MAX = 1_000
 
 /** One step of time: what began in it and how it ended, what woke, what waited. */
 export interface SeriesPoint {
@@ -25,6 +26,8 @@ export interface Topology {
   edges: [number, number][]
   /** of the network, where the picture holds a part */
   ofNodes: number
+  /** between the nodes shown, where it holds some of them, spread evenly */
+  ofEdges: number
 }
 
 /** What came of one action; latencies where it went well. */
@@ -144,11 +147,13 @@ export class Recorder {
   }
 
   /** A picture; of a large network the first nodes and what is between them. */
-  drew(topology: Omit<Topology, 'ofNodes'>): void {
+  drew(topology: Omit<Topology, 'ofNodes' | 'ofEdges'>): void {
     const nodes = topology.nodes.slice(0, TOPOLOGY_NODES_MAX)
     const shown = new Set(nodes.map(({ index }) => index))
-    const edges = topology.edges.filter(([a, b]) => shown.has(a) && shown.has(b)).slice(0, TOPOLOGY_EDGES_MAX)
-    this.topologies.push({ ...topology, nodes, edges, ofNodes: topology.nodes.length })
+    const all = topology.edges.filter(([a, b]) => shown.has(a) && shown.has(b))
+    const step = Math.max(1, all.length / TOPOLOGY_EDGES_MAX)
+    const edges = Array.from({ length: Math.min(all.length, TOPOLOGY_EDGES_MAX) }, (_, i) => all[Math.floor(i * step)] as [number, number])
+    this.topologies.push({ ...topology, nodes, edges, ofNodes: topology.nodes.length, ofEdges: all.length })
   }
 
   /** In order of time. Between two looks at the queues they hold what they held at the first. */
