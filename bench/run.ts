@@ -19,16 +19,24 @@ const HELP = `Runs the benchmarks side by side with what else there is, and prin
 Figures of each: bench/out/*.json.
 `
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    rounds: { type: 'string' },
-    table: { type: 'boolean', default: false },
-    docs: { type: 'boolean', default: false },
-    json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false }
+function parsed() {
+  try {
+    return parseArgs({
+      allowPositionals: true,
+      options: {
+        rounds: { type: 'string' },
+        table: { type: 'boolean', default: false },
+        docs: { type: 'boolean', default: false },
+        json: { type: 'boolean', default: false },
+        help: { type: 'boolean', default: false }
+      }
+    })
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n\n${HELP}`)
+    process.exit(2)
   }
-})
+}
+const { values, positionals } = parsed()
 if (values.help) {
   process.stdout.write(HELP)
   process.exit(0)

@@ -47,6 +47,13 @@ export function told(verdict: Verdict, { strict }: { strict: boolean }): { text:
 }
 
 if (import.meta.main) {
+  const unknown = process.argv.slice(2).find((word) => word !== '--strict')
+  if (unknown !== undefined) {
+    process.stderr.write(
+      `there is no option ${unknown}\n\nnpm run audit -- [--strict]\n\n  --strict  ends with 4 where nothing could be checked\n`
+    )
+    process.exit(2)
+  }
   const { stdout } = spawnSync('npm', ['audit', '--omit=dev', '--json'], {
     cwd: join(import.meta.dirname, '..'),
     encoding: 'utf8',

@@ -19,7 +19,9 @@ const MESSAGE_BYTES_MAX = 8_192
 const STREAM_BYTES_MAX = 10 * (MESSAGE_BYTES_MAX + 2)
 /** Taken of one peer */
 const ADDRS_MAX = 64
-const PROTOCOLS_MAX = 128
+const PROTOCOLS_MAX = 64
+/** A longer name is passed over: none is in use, and all that 10,000 peers say of themselves is kept. */
+const PROTOCOL_BYTES_MAX = 128
 const VERSION_CHARS_MAX = 128
 
 export interface IdentifyComponents {
@@ -227,7 +229,8 @@ function toldIn(bytes: Uint8Array): Told {
     for (const { number, bytes: value } of fieldsOf(message)) {
       if (number === 1) told.publicKey = value
       else if (number === 2 && told.listenAddrs.length < ADDRS_MAX) told.listenAddrs.push(value)
-      else if (number === 3 && told.protocols.length < PROTOCOLS_MAX) told.protocols.push(fromUtf8(value))
+      else if (number === 3 && told.protocols.length < PROTOCOLS_MAX && value.length <= PROTOCOL_BYTES_MAX)
+        told.protocols.push(fromUtf8(value))
       else if (number === 4) told.observedAddr = value
       else if (number === 5) told.protocolVersion = fromUtf8(value).slice(0, VERSION_CHARS_MAX)
       else if (number === 6) told.agentVersion = fromUtf8(value).slice(0, VERSION_CHARS_MAX)

@@ -5,7 +5,7 @@ import type { Multiaddr } from '@multiformats/multiaddr'
 import type { Clock } from '../platform/clock.ts'
 import { peerName, samePeerId, sharedAddr, sharedList } from './shared-values.ts'
 
-/** Peers that the book holds; the one unheard of for longest goes first. */
+/** Peers that the book holds; of those without a connection the one unheard of for longest goes first, however many names somebody tells. */
 export const PEERS_MAX = 10_000
 /** Addresses of one peer: those it signed for stay, of the others the latest told. */
 export const ADDRS_MAX = 32
@@ -175,11 +175,13 @@ export class PeerBook {
     return changed ? row : previous
   }
 
+  /** Connections are far fewer than the book's peers; each that is met on the way counts as heard of, and is not met again soon. */
   #forgetOldest(): void {
-    for (const name of this.#entries.keys()) {
-      if (name === this.#own) continue
+    for (let tries = 0; tries < PEERS_MAX; tries++) {
+      const [name, entry] = this.#entries.entries().next().value as [string, Entry]
       this.#entries.delete(name)
-      return
+      if (name !== this.#own && !this.#init.isConnected(entry.row.id)) return
+      this.#entries.set(name, entry)
     }
   }
 

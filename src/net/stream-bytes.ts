@@ -11,7 +11,9 @@ export function collect(
 ): Promise<Uint8Array> {
   signal.throwIfAborted()
   return new Promise((resolve, reject) => {
-    let bytes = new Uint8Array(0)
+    /** twice as large whenever it is full: what comes byte by byte is not copied each time */
+    let room = new Uint8Array(0)
+    let bytes = room
     const settle = (error?: unknown) => {
       stream.removeEventListener('message', onMessage)
       stream.removeEventListener('end', onEnd)
@@ -23,13 +25,12 @@ export function collect(
     const onMessage = ({ data }: StreamMessageEvent) => {
       const length = bytes.length + data.byteLength
       if (length > bytesMax) return settle(new RangeError(`a peer sent more than ${bytesMax} bytes`))
-      if (bytes.length === 0) bytes = data instanceof Uint8Array ? Uint8Array.from(data) : Uint8Array.from(data.subarray())
-      else {
-        const longer = new Uint8Array(length)
-        longer.set(bytes)
-        longer.set(data instanceof Uint8Array ? data : data.subarray(), bytes.length)
-        bytes = longer
+      if (length > room.length) {
+        room = new Uint8Array(Math.min(bytesMax, Math.max(length, 2 * room.length)))
+        room.set(bytes)
       }
+      room.set(data instanceof Uint8Array ? data : data.subarray(), bytes.length)
+      bytes = room.subarray(0, length)
       let enough = false
       try {
         enough = isEnough(bytes)

@@ -31,7 +31,15 @@ const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`
 
 const size = process.argv.includes('--full') ? 'full' : 'small'
 const time = process.argv.includes('--real-time') ? 'real' : 'virtual'
-const wanted = process.argv.slice(2).filter((word) => !word.startsWith('--'))
+const words = process.argv.slice(2)
+const wanted = words.filter((word) => !word.startsWith('--'))
+const unknown = words.find((word) => (word.startsWith('--') ? !['--full', '--real-time'].includes(word) : !shippedNames().includes(word)))
+if (unknown !== undefined) {
+  process.stderr.write(
+    `there is no ${unknown.startsWith('--') ? 'option' : 'scenario'} ${unknown}\n\nnpm run sim:suite -- [<scenario> …] [--full] [--real-time]\n\nscenarios: ${shippedNames().join(', ')}\n`
+  )
+  process.exit(2)
+}
 // what each attack does alone, the two hostile ones do together: the small suite plays the shorter
 const names = shippedNames().filter((name) =>
   wanted.length > 0 ? wanted.includes(name) : name !== (size === 'small' ? 'hostile' : 'hostile-short')

@@ -5,11 +5,17 @@
 import { AGREEMENT, agreementAt } from '../../sim/validate.ts'
 
 const say = (line: string) => process.stdout.write(`${line}\n`)
-const numbers = (text: string) => text.split(',').map(Number)
+function numbers(name: string, usual: string): number[] {
+  const text = process.env[name] ?? usual
+  const all = text.split(',').map(Number)
+  if (all.every((one) => Number.isInteger(one) && one >= 1)) return all
+  process.stderr.write(`${name} is whole numbers from 1 with commas between, as ${usual}, not "${text}"\n`)
+  process.exit(2)
+}
 
 let isApart = false
-for (const nodes of numbers(process.env.NODES ?? '100,300,500')) {
-  for (const seed of numbers(process.env.SEEDS ?? '1')) {
+for (const nodes of numbers('NODES', '100,300,500')) {
+  for (const seed of numbers('SEEDS', '1')) {
     let phase = ''
     const { hops, success, failures, apart, cost } = await agreementAt(nodes, {
       seed,

@@ -132,6 +132,23 @@ describe('the book of peers', () => {
     expect([await book.has(self), await book.has(id(0)), await book.has(id(1)), await book.has(id(2))]).toEqual([true, true, false, true])
   })
 
+  it('[F103] keeps those who are connected, however many names others tell', async () => {
+    const { book, connected } = make()
+    await book.merge(self, {})
+    await book.merge(peer, { multiaddrs: [addr(1)] })
+    await book.merge(other, { multiaddrs: [addr(2)] })
+    connected.add(peer.toString())
+    const flood = (i: number) => {
+      const multihash = new Uint8Array(38).fill(7)
+      multihash.set([0, 36, 8, 1, 18, 32])
+      new DataView(multihash.buffer).setUint32(6, i)
+      return sharedPeerId(multihash)
+    }
+    for (let i = 0; i < PEERS_MAX + 100; i++) await book.merge(flood(i), {})
+    expect(book.size).toBe(PEERS_MAX)
+    expect([await book.has(self), await book.has(peer), await book.has(other)]).toEqual([true, true, false])
+  })
+
   it('[F103] keeps a bounded number of addresses of one peer: those it signed for, and the latest told of the others', async () => {
     const { book, clock } = make()
     await book.patch(peer, { addresses: [{ multiaddr: addr(1), isCertified: true }] })
