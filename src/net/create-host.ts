@@ -310,7 +310,8 @@ export async function createHostOn(platform: HostPlatform, components: HostCompo
       reachability,
       autoMode: isAuto ? { mode: () => kad.getMode(), setMode: (mode) => kad.setMode(mode) } : undefined
     },
-    (addresses, signal) => new KademliaDht({ kad, peer: self, peerStore, datastore, lookup, crypto, clock, signal, addresses, connected })
+    (addresses, signal) =>
+      new KademliaDht({ kad, peer: self, peerStore, datastore, lookup, crypto, clock, random, signal, addresses, connected })
   )
   onLan = (peer, addrs) => host.discovered(peer, addrs)
   const { reachability: keeper } = host

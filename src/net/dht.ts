@@ -6,11 +6,14 @@ import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import { allowManyListeners } from '../platform/many-listeners.ts'
+import type { Random } from '../platform/random.ts'
+import { withSignal } from '../platform/with-signal.ts'
 import type { DhtDatastore } from './dht-datastore.ts'
 import { type KadRpc, type Lookup, NO_PATH } from './dht-lookup.ts'
 import type { Dht, FoundPeer, PeerAddress } from './host.ts'
 import { alternately, beyondTheCrowd } from './key-region.ts'
 import { withoutPeer } from './multiaddrs.ts'
+import { NetworkSize } from './network-size.ts'
 
 /** RPCs of one put or look-up that are under way at a time */
 const RPC_CONCURRENCY = 3
@@ -30,6 +33,7 @@ export interface KadDhtComponents {
   lookup: Lookup
   crypto: CryptoProvider
   clock: Clock
+  random: Random
   /** fires when the host stops */
   signal: AbortSignal
   addresses(): string[]
@@ -40,9 +44,24 @@ export interface KadDhtComponents {
 /** {@link Dht} over kad-dht, by its single RPCs (protocol/README.md §3). */
 export class KademliaDht implements Dht {
   readonly #c: KadDhtComponents
+  readonly #size: NetworkSize
 
   constructor(components: KadDhtComponents) {
     this.#c = components
+    const { kad, peer, crypto, clock, random } = components
+    const named = (peers: readonly { peer: string }[]) => peers.map((one) => one.peer)
+    this.#size = new NetworkSize({
+      self: peer.toString(),
+      crypto,
+      clock,
+      random,
+      neighbours: () => named(this.neighbours(kad.k)),
+      lookUp: async (key) => named(await this.closestPeers(key))
+    })
+  }
+
+  async nodes({ signal }: { signal?: AbortSignal } = {}): Promise<number | undefined> {
+    return await withSignal(this.#size.nodes(), signal)
   }
 
   closerKnown(key: Uint8Array, max: number): number {
@@ -154,8 +173,8 @@ export class KademliaDht implements Dht {
   /** The nearest, and where they crowd around the key those of its region between them, so that writer and reader meet though ground identities hold all places. */
   async #holders(key: Uint8Array, options: { signal?: AbortSignal }): Promise<FoundPeer[]> {
     const nearest = await this.closestPeers(key, options)
-    const { kad, peer, crypto } = this.#c
-    const around = await beyondTheCrowd({ dht: this, self: peer.toString(), crypto }, key, nearest, { count: kad.k, ...options })
+    const { kad, crypto } = this.#c
+    const around = await beyondTheCrowd({ dht: this, crypto }, key, nearest, { count: kad.k, ...options })
     return alternately(around.slice(0, REGION_TIMES * kad.k), nearest)
   }
 

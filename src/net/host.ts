@@ -60,6 +60,8 @@ export interface Dht {
   /** How many peers of our own table lie closer to `key` than we do; counted up to `max`, without a look-up. */
   closerKnown(key: Uint8Array, max: number): number
   routingTableSize(): number
+  /** How many nodes the network has, about; undefined where too few are known. Looks drawn places up where it was not asked lately. */
+  nodes(options?: { signal?: AbortSignal }): Promise<number | undefined>
   /** Puts peers that are connected and serve the DHT, but miss in our own table, into it, where they answer. */
   takeInConnected(options?: { signal?: AbortSignal }): Promise<void>
   /** PeerIds of our own table. */

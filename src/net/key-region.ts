@@ -26,17 +26,15 @@ const FRACTION_BYTES = 6
  * @see protocol/README.md §3, §4
  */
 export async function beyondTheCrowd(
-  { dht, self, crypto }: { dht: Pick<Dht, 'closestPeers' | 'neighbours'>; self: string; crypto: CryptoProvider },
+  { dht, crypto }: { dht: Pick<Dht, 'closestPeers' | 'nodes' | 'routingTableSize'>; crypto: CryptoProvider },
   key: Uint8Array,
   nearest: readonly FoundPeer[],
   { count, isThinned = false, ...options }: { count: number; isThinned?: boolean; signal?: AbortSignal }
 ): Promise<FoundPeer[]> {
-  const nodes = nodesEstimated(
-    crypto,
-    self,
-    dht.neighbours(count).map(({ peer }) => peer)
-  )
   const names = nearest.slice(0, count).map(({ peer }) => peer)
+  // no network is smaller than what one node knows of it: most keys are told from crowded ones by that alone
+  if (!isThinned && !isCrowded(crypto, key, names, dht.routingTableSize() + 1)) return []
+  const nodes = await dht.nodes(options)
   if (nodes === undefined || !((isThinned && nodes > count) || isCrowded(crypto, key, names, nodes))) return []
   const found = await Promise.all(
     regionKeys(crypto, key, { nodes, count }).map((beside) => dht.closestPeers(beside, { countMax: count, ...options }))
@@ -51,13 +49,12 @@ export function alternately(first: readonly FoundPeer[], second: readonly FoundP
 }
 
 /**
- * How many nodes the network has, as far as the distances to our own nearest neighbours tell; undefined where there are too few of them.
+ * How many nodes the network has, as far as the distances of those nearest to one place tell; undefined where there are too few of them.
+ * @param place - as {@link placeOfPeer} gives it, or SHA-256 of a key
  * @param neighbours - PeerIds, text form
  */
-export function nodesEstimated(crypto: CryptoProvider, self: string, neighbours: readonly string[]): number | undefined {
-  const own = placeOfPeer(crypto, self)
-  if (own === undefined) return undefined
-  const distances = distancesTo(crypto, own, neighbours)
+export function nodesEstimated(crypto: CryptoProvider, place: Uint8Array, neighbours: readonly string[]): number | undefined {
+  const distances = distancesTo(crypto, place, neighbours)
   const farthest = distances.at(-1)
   return distances.length < NEIGHBOURS_MIN || farthest === undefined || farthest === 0 ? undefined : (distances.length - 1) / farthest
 }
@@ -115,8 +112,8 @@ function distancesTo(crypto: CryptoProvider, place: Uint8Array, peers: readonly 
     .sort((a, b) => a - b)
 }
 
-/** Where the DHT puts a peer: SHA-256 of its multihash. */
-function placeOfPeer(crypto: CryptoProvider, peer: string): Uint8Array | undefined {
+/** Where the DHT puts a peer: SHA-256 of its multihash; undefined for what is no PeerId. */
+export function placeOfPeer(crypto: CryptoProvider, peer: string): Uint8Array | undefined {
   try {
     return crypto.sha256(base58btc.baseDecode(peer))
   } catch {

@@ -1,5 +1,5 @@
 import { LazySet } from '../../protocol/lazy.ts'
-import { withSignal } from './with-signal.ts'
+import { withSignal } from '../platform/with-signal.ts'
 
 /** Those who wait for something to come; whoever stops waiting is forgotten. */
 export class Arrivals {

@@ -11,12 +11,12 @@ import {
 import { ITEM_KINDS } from '../../protocol/session/items.ts'
 import { RookeryError } from '../errors.ts'
 import { systemRandom } from '../platform/random.ts'
+import { withSignal } from '../platform/with-signal.ts'
 import { Arrivals } from './arrivals.ts'
 import { byteStreamLost } from './byte-errors.ts'
 import { ByteReader, type HeldBytes } from './byte-reader.ts'
 import { type ByteStreamMode, ByteWriter } from './byte-writer.ts'
 import type { Inbound, Session } from './session.ts'
-import { withSignal } from './with-signal.ts'
 
 export type { HeldBytes } from './byte-reader.ts'
 export { ByteReader } from './byte-reader.ts'

@@ -2,9 +2,9 @@ import { equals } from '../../protocol/bytes.ts'
 import { BYTE_STREAM_CODES, type ByteFrame, type ByteStreamCode } from '../../protocol/session/byte-frames.ts'
 import { Fifo } from '../../protocol/session/fifo.ts'
 import { runningSha256 } from '../platform/running-hash.ts'
+import { withSignal } from '../platform/with-signal.ts'
 import { byteStreamCorrupt, byteStreamOver, byteStreamReset } from './byte-errors.ts'
 import type { ByteStreamMode } from './byte-writer.ts'
-import { withSignal } from './with-signal.ts'
 
 /** What an earlier process of the reader synced of a durable stream. */
 export interface HeldBytes {

@@ -1,8 +1,8 @@
 import { BYTE_STREAM_CHUNK_BYTES, BYTE_STREAM_CODES, type ByteFrame, type ByteStreamCode } from '../../protocol/session/byte-frames.ts'
 import { RookeryError } from '../errors.ts'
 import { runningSha256 } from '../platform/running-hash.ts'
+import { withSignal } from '../platform/with-signal.ts'
 import { byteStreamOver, byteStreamStopped } from './byte-errors.ts'
-import { withSignal } from './with-signal.ts'
 
 /** Chunks of one stream that are under way: durable ones until the reader has synced them, live ones until the transport took them. */
 export const BYTES_IN_FLIGHT_MAX = 1_048_576

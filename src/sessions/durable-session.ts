@@ -12,6 +12,7 @@ import type { CarriedState, ReadyGroups } from '../../protocol/session/stream-in
 import type { TeardownReason } from '../../protocol/session/teardown.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { PeerAddress } from '../net/host.ts'
+import { withSignal } from '../platform/with-signal.ts'
 import type { SessionEse } from '../state/session-ese.ts'
 import { OwnState, type SessionStates, State } from '../state/state.ts'
 import { channelItems } from './channel-items.ts'
@@ -34,7 +35,6 @@ import { SessionRotations } from './session-rotations.ts'
 import { applySnapshot, type SnapshotContext, sendSnapshot } from './session-snapshots.ts'
 import { SessionState } from './session-state.ts'
 import type { JournalTag } from './session-store.ts'
-import { withSignal } from './with-signal.ts'
 
 /** What a session handles itself. */
 const OWN_KINDS: ReadonlySet<number> = new Set([ITEM_KINDS.rotation, ITEM_KINDS.eseOp, ITEM_KINDS.eseView])

@@ -1,7 +1,7 @@
 import { HEADER_BYTES, type Header, headerOf } from '../../protocol/session/header.ts'
 import type { ByteStream } from '../net/byte-stream.ts'
+import { withSignal } from '../platform/with-signal.ts'
 import type { FrameRoom } from './large-frames.ts'
-import { withSignal } from './with-signal.ts'
 
 /** A frame up to this size is read into a buffer that the next one reuses; a larger one gets its own. */
 const KEPT_BYTES_MAX = 66_560

@@ -1,5 +1,5 @@
 import { Fifo } from '../../protocol/session/fifo.ts'
-import { withSignal } from './with-signal.ts'
+import { withSignal } from '../platform/with-signal.ts'
 
 /** Frames above 64 KiB that are read of one peer at once, over all its sessions; each may have 1 MiB. The next waits, unread. */
 export const LARGE_FRAMES_PER_PEER_MAX = 16

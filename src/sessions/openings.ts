@@ -8,6 +8,7 @@ import { type SfcBlock, sfcShortfall } from '../../protocol/session/sfc.ts'
 import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { PeerAddress } from '../net/host.ts'
+import { withSignal } from '../platform/with-signal.ts'
 import type { Crossings } from './crossings.ts'
 import { Deadline } from './deadline.ts'
 import type { DurableSession } from './durable-session.ts'
@@ -19,7 +20,6 @@ import { nodeStopping, openingFailed, sessionError } from './session-errors.ts'
 import type { PairKey } from './session-index.ts'
 import type { SessionShelf } from './session-shelf.ts'
 import { PSS_PROTOCOL } from './settings.ts'
-import { withSignal } from './with-signal.ts'
 
 /** What an exchange of ours is for. */
 interface Purpose {

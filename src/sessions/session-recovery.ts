@@ -2,6 +2,7 @@ import { equals } from '../../protocol/bytes.ts'
 import { ProtocolError } from '../../protocol/errors.ts'
 import type { Eid } from '../../protocol/identity/eid.ts'
 import type { PeerAddress } from '../net/host.ts'
+import { withSignal } from '../platform/with-signal.ts'
 import { Deadline } from './deadline.ts'
 import type { DurableSession } from './durable-session.ts'
 import type { LiveSession } from './live-session.ts'
@@ -9,7 +10,6 @@ import { DAY_MS, type ManagerState } from './manager-state.ts'
 import type { Openings } from './openings.ts'
 import { Reconnects } from './reconnects.ts'
 import type { SessionShelf } from './session-shelf.ts'
-import { withSignal } from './with-signal.ts'
 
 /** An attempt in the background to take a session up again. */
 const RESUME_MS = 20_000

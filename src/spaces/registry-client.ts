@@ -152,7 +152,7 @@ export function createRegistryClient(components: ClientComponents, init: Registr
       isThinned: near.length < Math.min(registrarsMax, closest.length),
       ...(signal === undefined ? {} : { signal })
     }
-    const others = await beyondTheCrowd({ dht: host.dht, self: host.peer, crypto }, key, closest, crowd)
+    const others = await beyondTheCrowd({ dht: host.dht, crypto }, key, closest, crowd)
     const around = spread([...near, ...others]).slice(near.length, near.length + registrarsMax)
     // drawn: who grinds itself the nearest places is asked no sooner than others
     const chosen = around.length === 0 ? shuffled(random, near) : alternately(shuffled(random, around), shuffled(random, near))

@@ -2,7 +2,7 @@ import { base58btc } from 'multiformats/bases/base58'
 import { describe, expect, it } from 'vitest'
 import { concat } from '../../protocol/bytes.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
-import { isCrowded, nodesEstimated, regionKeys } from '../../src/net/key-region.ts'
+import { isCrowded, nodesEstimated, placeOfPeer, regionKeys } from '../../src/net/key-region.ts'
 import { seededRandom } from '../../src/platform/random.ts'
 
 const K = 20
@@ -30,6 +30,7 @@ const key = nodeCrypto.sha256(Uint8Array.of(1))
 const place = nodeCrypto.sha256(key)
 /** what an attacker gets out of 20,000 keys */
 const ground = nearest(Array.from({ length: 20_000 }, newPeer), place, K)
+const ownPlace = (peer: string) => placeOfPeer(nodeCrypto, peer) as Uint8Array
 const neighboursOf = (peer: string) =>
   nearestTo(
     network.filter((other) => other !== peer),
@@ -40,16 +41,17 @@ const neighboursOf = (peer: string) =>
 describe('the region around a key', () => {
   it('tells a network’s size from the distances to the nearest neighbours, within a factor of three', () => {
     for (const peer of network.slice(0, 50)) {
-      const nodes = nodesEstimated(nodeCrypto, peer, neighboursOf(peer)) as number
+      const nodes = nodesEstimated(nodeCrypto, ownPlace(peer), neighboursOf(peer)) as number
       expect(nodes).toBeGreaterThan(network.length / 3)
       expect(nodes).toBeLessThan(network.length * 3)
     }
-    expect(nodesEstimated(nodeCrypto, network[0] as string, network.slice(1, 5))).toBeUndefined()
-    expect(nodesEstimated(nodeCrypto, 'no peer', network.slice(1, 30))).toBeUndefined()
+    expect(nodesEstimated(nodeCrypto, place, network.slice(1, 5))).toBeUndefined()
+    expect(nodesEstimated(nodeCrypto, place, Array(30).fill('no peer'))).toBeUndefined()
+    expect(placeOfPeer(nodeCrypto, 'no peer')).toBeUndefined()
   })
 
   it('calls twenty ground identities a crowd, also with an honest peer behind nineteen of them, and no honest neighbourhood of a hundred', () => {
-    const nodes = nodesEstimated(nodeCrypto, network[0] as string, neighboursOf(network[0] as string)) as number
+    const nodes = nodesEstimated(nodeCrypto, ownPlace(network[0] as string), neighboursOf(network[0] as string)) as number
     expect(isCrowded(nodeCrypto, key, ground, nodes)).toBe(true)
     expect(isCrowded(nodeCrypto, key, [...ground.slice(1), ...nearest(network, place, 1)], nodes)).toBe(true)
     for (let i = 0; i < 100; i++) {

@@ -11,7 +11,7 @@ import { ENERGY_ID, joinRecord } from './fakes/fake-records.ts'
 
 const REGION = 20
 const CROWD = 20
-/** as many as the reader takes the network to have */
+/** as many as the network has */
 const NODES = 400
 const GROUND = 20_000
 
@@ -50,8 +50,7 @@ describe('a listing of a crowded key', () => {
     // the nearest places of the key, each held by the one who grinds
     const crowd = nearestTo(nodeCrypto.sha256(ENERGY_ID), GROUND, CROWD)
     for (const peer of crowd) network.hosts.set(peer, liar.host)
-    const neighbours = nearestTo(placeOf(reader.host.peer), NODES, 20)
-    reader.host.dht.neighbours = (max) => neighbours.slice(0, max).map((peer) => ({ peer, addrs: [] }))
+    reader.host.dht.nodes = async () => NODES
     reader.host.dht.closestPeers = async (key, options) =>
       (equals(key, ENERGY_ID) ? crowd : region.map(({ host }) => host.peer))
         .slice(0, options?.countMax ?? 20)

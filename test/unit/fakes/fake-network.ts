@@ -259,6 +259,7 @@ export class FakeHost implements Host {
     values: (key) => this.#values(key),
     closerKnown: (key, max) => Math.min(max, this.#closest(key).indexOf(this)),
     routingTableSize: () => this.#known.size,
+    nodes: async () => this.#network.hosts.size,
     takeInConnected: async () => {},
     table: () => this.peers(),
     nearestKnown: (key, max) => {
