@@ -223,6 +223,8 @@ const agentDoors: FuzzTarget = {
       text('GET /v1/work?limit=2&state=claimed\n\n'),
       text('GET /v1/work/@todo\n\n'),
       text('GET /v1/work/events\n\n'),
+      text('HEAD /v1/work/events\n\n'),
+      text('HEAD /agents/@did/tasks/@todo:subscribe\na2a-version: 1.0\n\n'),
       act('renew', { leaseMs: 2_000 }),
       act('progress', { text: 'x', artifact: { artifactId: 'a', parts: [{ text: 'y' }] }, append: true, lastChunk: false }),
       act('complete', { text: 'done', artifacts: [{ artifactId: 'b', parts: [{ data: { a: 1 } }] }] }),

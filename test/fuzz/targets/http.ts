@@ -80,6 +80,7 @@ const httpEdge: FuzzTarget = {
       call('GetExtendedAgentCard', {}),
       concat([head('POST /agents/@/message:send', 'content-type: application/a2a+json', 'a2a-version: 1.0'), json({ message })]),
       head('GET /agents/@/tasks?pageSize=1&status=TASK_STATE_WORKING', 'a2a-version: 1.0'),
+      head('GET /agents/@/tasks/x:subscribe', 'a2a-version: 1.0', 'last-event-id: x:1'),
       head('GET /agents/@/tasks/x%2f..?historyLength=1', 'a2a-version: 1.0'),
       concat([head('POST /agents/@/tasks/x:cancel', 'content-type: application/json', 'a2a-version: 1.0'), json({})]),
       concat([
