@@ -1,5 +1,6 @@
 import {
   chmodSync,
+  existsSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
@@ -35,7 +36,8 @@ const GOOD = linesText({ file: 'config.yaml', data: 'IyBtaW5lCg==' }, { files: 1
 let dir: string
 let file: string
 beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), 'rookery-restore-'))
+  // in memory where the system has such: one test writes hundreds of files, each synced
+  dir = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'rookery-restore-'))
   file = join(dir, 'theirs')
 })
 afterEach(() => rmSync(dir, { recursive: true, force: true }))
