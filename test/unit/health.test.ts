@@ -1,18 +1,26 @@
 import { describe, expect, it } from 'vitest'
+import type { HostFault } from '../../src/net/host.ts'
 import { type Health, type HealthSource, healthOf } from '../../src/ops/health.ts'
 import type { StoreState } from '../../src/store/store.ts'
 
 const stopping = AbortSignal.abort(new Error('the node stops'))
 
 function source(
-  change: { store?: StoreState; httpUrl?: string | undefined; signal?: AbortSignal; peers?: number; fault?: string } = {}
+  change: {
+    store?: StoreState
+    httpUrl?: string | undefined
+    signal?: AbortSignal
+    peers?: number
+    fault?: string
+    broken?: HostFault
+  } = {}
 ): HealthSource {
   return {
     storeState: async () => change.store ?? { state: 'ok' },
     httpUrl: 'httpUrl' in change ? change.httpUrl : 'http://127.0.0.1:4710',
     signal: change.signal ?? new AbortController().signal,
     handlerFault: () => (change.fault === undefined ? undefined : { code: change.fault }),
-    host: { peers: () => Array.from({ length: change.peers ?? 1 }) },
+    host: { peers: () => Array.from({ length: change.peers ?? 1 }), fault: () => change.broken },
     agents: { list: () => [{ name: 'alice' }] },
     config: { http: { enabled: true } }
   } as unknown as HealthSource
@@ -41,6 +49,14 @@ describe('health and readiness', () => {
   it('a store that cannot be opened makes a restart due', async () => {
     const health = await healthOf(source({ store: { state: 'down' } }))
     expect([health.live, health.ready, failed(health)]).toEqual([false, false, ['store']])
+  })
+
+  it('[OD-22] a socket of the network that is dead holds work back, and makes a restart due where only that helps', async () => {
+    for (const needs of ['time', 'restart'] as const) {
+      const health = await healthOf(source({ broken: { needs, detail: 'QUIC does not answer' } }))
+      expect([health.live, health.ready, failed(health)]).toEqual([needs === 'time', false, ['network']])
+      expect(health.checks.find(({ name }) => name === 'network')?.detail).toBe('QUIC does not answer')
+    }
   })
 
   it('a door that did not open, and a stop under way, hold work back', async () => {
