@@ -55,7 +55,7 @@ export interface ScaleFigures {
   cpuSeconds: number
   stages: Stage[]
   facts: Fact[]
-  /** in the order in which it happened */
+  /** the smallest number first */
   gave: Gave[]
   said: Said[]
   notes: string[]

@@ -124,7 +124,7 @@ export class Measurement {
       cpuSeconds: (user + system) / 1e6,
       stages: this.#stages,
       facts: this.#facts,
-      gave: this.#gave,
+      gave: this.#gave.toSorted((a, b) => a.at - b.at),
       said: this.#said,
       notes: this.#notes
     }

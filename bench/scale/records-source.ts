@@ -69,7 +69,10 @@ function sign({ from, count, spaces }: { from: number; count: number; spaces: nu
   const records = Array.from({ length: count }, (_, i) => joinOf((from + i) % spaces, Math.floor((from + i) / spaces)))
   const ends: number[] = []
   let end = 0
-  for (const record of records) ends.push((end += record.length))
+  for (const record of records) {
+    end += record.length
+    ends.push(end)
+  }
   const bytes = new Uint8Array(end)
   for (const [i, record] of records.entries()) bytes.set(record, (ends[i] as number) - record.length)
   return { bytes, ends }

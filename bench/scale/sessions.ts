@@ -134,7 +134,7 @@ async function atTheBound(run: Measurement, folder: string, ends: readonly Child
 async function measure(order: ScaleOrder): Promise<ScaleFigures> {
   const under = new NodeUnderTest(order.folder, 'node')
   const run = new Measurement(order, under.dataDir)
-  const ends = Array.from({ length: ENDS_PROCESSES }, () => new Child('./sessions-ends.ts'))
+  const ends = Array.from({ length: order.size < AGENTS.ofNode * AGENTS.ofEnd ? 1 : ENDS_PROCESSES }, () => new Child('./sessions-ends.ts'))
   const sessionsMax = Math.max(SESSIONS_MAX_DEFAULT, 2 * order.size)
   const { node, operator } = await under.start({ sessionsMax })
   const agents = await agentsOf(node)
