@@ -7,10 +7,28 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
 import { type Line, linesOf } from './report.ts'
 import { TARGETS } from './targets.ts'
 
+const HELP = `Fails where a main path became slower beside what stands next to it in the same run.
+
+  npm run bench:guard
+
+The bounds: bench/targets.ts. Ends with 1 where one is passed twice, or a figure is missing.
+`
 const ROUNDS = 3
+
+try {
+  const { values } = parseArgs({ options: { help: { type: 'boolean', short: 'h', default: false } } })
+  if (values.help) {
+    process.stdout.write(HELP)
+    process.exit(0)
+  }
+} catch (error) {
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n\n${HELP}`)
+  process.exit(2)
+}
 const guarded = TARGETS.filter(({ guard }) => guard !== undefined)
 const folder = mkdtempSync(join(tmpdir(), 'rookery-bench-guard-'))
 

@@ -180,13 +180,18 @@ export function recordExpiresAtMs(record: { readonly payload: RecordPayload }): 
   return record.payload.exp * 1_000
 }
 
+/** Dated farther ahead than a reader takes: signed, or taken, by a clock that was wrong. What is held so counts for nothing until its time comes. */
+export function recordIsAhead(record: { readonly payload: RecordPayload }, nowMs: number): boolean {
+  return record.payload.ts * 1_000 > nowMs + CLOCK_SKEW_SEC * 1_000
+}
+
 function checkTimes<K extends string, P extends RecordPayload>(type: RecordType<K, P>, { ts, exp, gone }: P, nowMs: number): void {
   const lifeSec = exp - ts
   if (lifeSec <= 0 || lifeSec > type.ttlSec || (gone === true && lifeSec !== type.ttlSec)) {
     const expected = gone === true ? `${type.ttlSec} s for a tombstone` : `1 to ${type.ttlSec} s`
     throw new ProtocolError('RECORD_TTL', `the ${type.kind} record lives ${lifeSec} s, not ${expected}`, { field: `${type.kind}.exp` })
   }
-  if (ts * 1_000 > nowMs + CLOCK_SKEW_SEC * 1_000) {
+  if (recordIsAhead({ payload: { ts, exp } }, nowMs)) {
     throw new ProtocolError('RECORD_FUTURE', `the ${type.kind} record is dated more than ${CLOCK_SKEW_SEC} s ahead`, {
       field: `${type.kind}.ts`
     })

@@ -1,5 +1,6 @@
 import { CLOCK_SKEW_MAX_MS } from '../../protocol/delivery/object.ts'
 import type { Clock } from '../platform/clock.ts'
+import { SettledTime } from '../platform/settled-time.ts'
 import { jsonCodec, type Store, type Table, type WriteOp } from '../store/store.ts'
 
 /** The highest time goes to disk again once it has moved by this much. */
@@ -14,6 +15,7 @@ export class ClockGuard {
   readonly #store: Store
   readonly #clock: Clock
   readonly #table: Table<number>
+  readonly #settled: SettledTime
   #highestMs: number
   #persistedMs: number
 
@@ -21,6 +23,7 @@ export class ClockGuard {
     this.#store = store
     this.#clock = clock
     this.#table = table
+    this.#settled = new SettledTime(clock)
     this.#highestMs = highestMs
     this.#persistedMs = highestMs
   }
@@ -40,6 +43,11 @@ export class ClockGuard {
     const nowMs = this.#clock.nowMs()
     if (nowMs > this.#highestMs) this.#highestMs = nowMs
     return nowMs
+  }
+
+  /** The time by which what ended is thrown away: of a clock that has just jumped ahead, the time before. */
+  settledMs(): number {
+    return this.#settled.nowMs()
   }
 
   /** Why nothing may be drained now, or undefined. */

@@ -153,7 +153,7 @@ export class Drain {
       return { ...report, held }
     }
     await clockGuard.persist()
-    await this.#components.replay.prune(clockGuard.now())
+    await this.#components.replay.prune(clockGuard.settledMs())
     const pace = this.#pace()
     let batch: Examined[] = []
     const flush = async () => {
@@ -211,10 +211,12 @@ export class Drain {
   /** Validates a record at the clock of now; writes nothing. */
   async #examine(agent: LocalAgent, record: QueueRecord): Promise<Examined> {
     const nowMs = this.#components.clockGuard.now()
-    if (record.expiresAtMs <= nowMs) return { record, to: 'discard', verdict: { outcome: 'expired', reason: 'OBJECT_EXPIRED' } }
+    if (record.expiresAtMs <= nowMs) return this.#ended(record, record.expiresAtMs)
     if (record.kind === 'opaque') return { record, to: 'wait', verdict: { outcome: 'waits' } }
+    let endMs = record.expiresAtMs
     try {
       const object = decodeObject(record.object, { bytesMax: record.object.length })
+      endMs = object.expiresAtMs
       verifyObject(this.#components.crypto, object, {
         nowMs,
         audience: this.#init.isAudience(agent, object.audience) ? object.audience : agent.eid
@@ -233,8 +235,16 @@ export class Drain {
       if (!(error instanceof ProtocolError)) throw error
       // Only our own clock, stepped back within the allowed skew, can make a stored object one of the future: time mends it.
       if (error.code === 'OBJECT_FUTURE') return { record, to: 'wait', verdict: { outcome: 'waits', reason: error.code } }
-      return { record, to: 'discard', verdict: { outcome: error.code === 'OBJECT_EXPIRED' ? 'expired' : 'invalid', reason: error.code } }
+      if (error.code === 'OBJECT_EXPIRED') return this.#ended(record, endMs)
+      return { record, to: 'discard', verdict: { outcome: 'invalid', reason: error.code } }
     }
+  }
+
+  /** By a clock that has just jumped ahead it is neither handed over nor thrown away: time tells which clock was right. */
+  #ended(record: QueueRecord, endMs: number): Examined {
+    const verdict = { reason: 'OBJECT_EXPIRED' } as const
+    if (endMs > this.#components.clockGuard.settledMs()) return { record, to: 'wait', verdict: { outcome: 'waits', ...verdict } }
+    return { record, to: 'discard', verdict: { outcome: 'expired', ...verdict } }
   }
 
   async #settle(agent: LocalAgent, examined: Examined, issued: () => void): Promise<Verdict> {

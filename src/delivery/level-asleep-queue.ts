@@ -115,7 +115,7 @@ export class LevelAsleepQueue implements DrainableQueue {
     }
     const nowMs = this.#guard.now()
     if (object.length > this.#objectBytesMax) {
-      await this.#sweepShelf(this.#shelf(audience), nowMs)
+      await this.#sweepShelf(this.#shelf(audience))
       const verdict = this.#judge(audience, slot, object.length, 'all')
       return verdict === 'fits' || verdict === 'too-large'
         ? { status: 'too-large', bytesMax: this.#objectBytesMax }
@@ -132,7 +132,7 @@ export class LevelAsleepQueue implements DrainableQueue {
     const expiresAtMs = Math.min(facts.endMs ?? Number.MAX_SAFE_INTEGER, nowMs + Math.min(wishMs, bounds.ttlMaxMs))
     if (!(expiresAtMs > nowMs)) return { status: 'expired' }
     const shelf = this.#shelf(audience)
-    await this.#sweepShelf(shelf, nowMs)
+    await this.#sweepShelf(shelf)
     const name = `${facts.issuer}/${facts.objectId}`
     for (;;) {
       const held = shelf.byName.get(name)
@@ -290,13 +290,14 @@ export class LevelAsleepQueue implements DrainableQueue {
   }
 
   async sweep(): Promise<number> {
-    const nowMs = this.#guard.now()
     let swept = 0
-    for (const shelf of this.#shelves.values()) swept += await this.#sweepShelf(shelf, nowMs)
+    for (const shelf of this.#shelves.values()) swept += await this.#sweepShelf(shelf)
     return swept
   }
 
-  async #sweepShelf(shelf: Shelf, nowMs: number): Promise<number> {
+  async #sweepShelf(shelf: Shelf): Promise<number> {
+    this.#guard.now()
+    const nowMs = this.#guard.settledMs()
     if (nowMs < shelf.endsFromMs) return 0
     const ended = [...shelf.byName.values()].filter((entry) => entry.stored && entry.facts.expiresAtMs <= nowMs)
     const removals = ended.map(({ facts }) => this.removal(facts))

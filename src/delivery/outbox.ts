@@ -20,6 +20,7 @@ import type { EidHex } from '../../protocol/identity/eid.ts'
 import { RookeryError } from '../errors.ts'
 import type { Clock } from '../platform/clock.ts'
 import { KeyedLock } from '../platform/keyed-lock.ts'
+import { SettledTime } from '../platform/settled-time.ts'
 import { bytesCodec, parseStored, type Store, type Table } from '../store/store.ts'
 import { ENVELOPE_DEPTH_MAX } from '../tasks/json-bounds.ts'
 import type { JsonObject } from '../tasks/todo.ts'
@@ -106,6 +107,7 @@ export class Outbox {
   readonly #store: Store
   readonly #crypto: CryptoProvider
   readonly #clock: Clock
+  readonly #settled: SettledTime
   readonly #bounds: OutboxBounds
   readonly #table: Table<Uint8Array>
   /** bounded by messagesMax; by id */
@@ -120,6 +122,7 @@ export class Outbox {
     this.#store = components.store
     this.#crypto = components.crypto
     this.#clock = components.clock
+    this.#settled = new SettledTime(components.clock)
     this.#bounds = bounds
     this.#table = components.store.table('outbox', bytesCodec)
   }
@@ -272,7 +275,7 @@ export class Outbox {
 
   /** Marks what ran out of time, forgets what ended long ago. */
   async sweep(): Promise<void> {
-    const nowMs = this.#clock.nowMs()
+    const nowMs = this.#settled.nowMs()
     for (const { id, state, expiresAtMs, changedAtMs } of this.list()) {
       if (awaitsDelivery(state) && expiresAtMs <= nowMs) await this.learn(id, { name: 'expired' })
       else if (!awaitsDelivery(state) && Math.max(changedAtMs + this.#bounds.endedKeptMs, expiresAtMs) <= nowMs) await this.drop(id)

@@ -114,7 +114,8 @@ export class DhtDatastore extends BaseDatastore {
     const nowMs = this.#clock.nowMs()
     checkValue(this.#rules, key, value, nowMs)
     const held = this.#live(name)
-    if (held !== undefined && compare(held.value, value) !== 0 && this.#rules.select(key, held.value, value) === 'held') {
+    const wins = () => held !== undefined && compare(held.value, value) !== 0 && this.#rules.select(key, held.value, value) === 'held'
+    if (held !== undefined && wins() && this.#stillPasses(held, nowMs)) {
       throw new RookeryError('DHT_RECORD_STALE', 'the value held at this key wins over the one offered', {
         kind: 'conflict',
         field: 'value'
@@ -126,6 +127,16 @@ export class DhtDatastore extends BaseDatastore {
       throw new RookeryError('DHT_FULL', 'there is room for nearer keys only', { kind: 'refused', data: { bytesMax: this.#bytesMax } })
     }
     await this.#mirror(name, value)
+  }
+
+  /** What a clock that ran ahead let in is no reason to refuse what is right now. */
+  #stillPasses({ key, value }: Held, nowMs: number): boolean {
+    try {
+      this.#rules.validate(key, value, nowMs)
+      return true
+    } catch {
+      return false
+    }
   }
 
   #hold(key: Uint8Array, value: Uint8Array, nowMs: number): void {

@@ -59,6 +59,7 @@ export class LeanIdentify {
   /** no more than whether: the answers of all connections would be kept with them */
   readonly #underWay = new WeakMap<Connection, Promise<void>>()
   readonly #service: Service
+  #seq = 0
   #answer: { of: string; bytes: Uint8Array } | undefined
 
   constructor(components: IdentifyComponents, clock: Clock) {
@@ -183,7 +184,9 @@ export class LeanIdentify {
       .bytes(1, publicKeyToProtobuf(privateKey.publicKey))
     for (const addr of addrs) answer.bytes(2, addr.bytes)
     for (const protocol of protocols) answer.bytes(3, utf8(protocol))
-    if (addrs.length > 0) answer.bytes(8, await sealAddrs(privateKey, peerId, addrs, BigInt(Math.floor(this.#clock.nowMs()))))
+    // a wall clock that is set back makes no number that peers take for an old one
+    this.#seq = Math.max(this.#seq + 1, Math.floor(this.#clock.nowMs()))
+    if (addrs.length > 0) answer.bytes(8, await sealAddrs(privateKey, peerId, addrs, BigInt(this.#seq)))
     const bytes = answer.finish()
     this.#answer = { of, bytes }
     return bytes

@@ -4,7 +4,7 @@ import { gpKey } from '../../protocol/discovery/dht-key.ts'
 import { gpCoordinate } from '../../protocol/discovery/names.ts'
 import type { PointAccess } from '../../protocol/discovery/point-messages.ts'
 import { type Eid, type EidHex, eidHex } from '../../protocol/identity/eid.ts'
-import { buildRecord, decodeRecord, recordExpiresAtMs } from '../../protocol/records/envelope.ts'
+import { buildRecord, decodeRecord, recordExpiresAtMs, recordIsAhead } from '../../protocol/records/envelope.ts'
 import { GP_TTL_SEC, type Gp, type GpRecord, gpTombstone, gpType } from '../../protocol/records/gp.ts'
 import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
@@ -122,15 +122,8 @@ export class OwnPoints {
       async () => {
         const held = this.#points.get(id)
         if (held === undefined) throw unknownPoint(tag)
-        const gen = await this.#number(agent, tag, options.signal)
-        const payload = gpTombstone(held.record.payload, { gen, nowSec: this.#nowSec() })
-        return {
-          ...held,
-          record: buildRecord(this.#c.crypto, gpType, payload, agent.signer),
-          value: new Uint8Array(0),
-          trust: [],
-          grants: []
-        }
+        const record = await this.#signGone(agent, held, options.signal)
+        return { ...held, record, value: new Uint8Array(0), trust: [], grants: [] }
       },
       options
     )
@@ -168,6 +161,11 @@ export class OwnPoints {
     const ts = this.#nowSec()
     const payload: Gp = { eid: agent.eid, tag, access, gen, ts, exp: ts + GP_TTL_SEC }
     return buildRecord(this.#c.crypto, gpType, payload, agent.signer)
+  }
+
+  async #signGone(agent: LocalAgent, { record: { payload: held } }: OwnPoint, signal: AbortSignal | undefined): Promise<GpRecord> {
+    const gen = await this.#number(agent, held.tag, signal)
+    return buildRecord(this.#c.crypto, gpType, gpTombstone(held, { gen, nowSec: this.#nowSec() }), agent.signer)
   }
 
   /** Above what the network holds of it: a restored backup starts behind. */
@@ -227,6 +225,9 @@ export class OwnPoints {
       if (!gone && agent !== undefined && (verb === 'sign' || expired)) {
         const { tag, access } = point.record.payload
         point = { ...point, record: await this.#sign(agent, tag, access, signal) }
+        await this.#save(point)
+      } else if (gone && agent !== undefined && recordIsAhead(point.record, this.#c.clock.nowMs())) {
+        point = { ...point, record: await this.#signGone(agent, point, signal) }
         await this.#save(point)
       }
       return { signedAtMs: point.record.payload.ts * 1_000, coverage: coverageOf(await this.#put(point, { signal })) }

@@ -8,7 +8,7 @@ import {
   circuitRelayTombstone,
   circuitRelayType
 } from '../../protocol/records/circuit-relay.ts'
-import { buildRecord } from '../../protocol/records/envelope.ts'
+import { buildRecord, recordIsAhead } from '../../protocol/records/envelope.ts'
 import { ADDR, ADDR_BYTES_MAX } from '../../protocol/records/locator.ts'
 import { peerIdText } from '../identity/peer-id.ts'
 import type { Host, PeerAddress } from '../net/host.ts'
@@ -161,9 +161,11 @@ export class CircuitRelays {
     return this.#c.crypto.ed25519.publicKey(this.#seed as Uint8Array)
   }
 
-  /** Seconds, and later than what was signed before: of two records of one second the first would stay. */
+  /** Seconds, and later than what was signed before: of two records of one second the first would stay. What a wrong clock dated ahead nobody took. */
   #nextSec(): number {
-    return Math.max(Math.floor(this.#c.clock.nowMs() / 1_000), (this.#own?.payload.ts ?? 0) + 1)
+    const nowMs = this.#c.clock.nowMs()
+    const last = this.#own === undefined || recordIsAhead(this.#own, nowMs) ? 0 : this.#own.payload.ts
+    return Math.max(Math.floor(nowMs / 1_000), last + 1)
   }
 
   #addrs(): string[] {

@@ -1,7 +1,7 @@
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { locatorKey } from '../../protocol/discovery/dht-key.ts'
 import { type Eid, type EidHex, eidHex, eid as eidOf, eidToDid } from '../../protocol/identity/eid.ts'
-import { buildRecord, decodeRecord, recordExpiresAtMs } from '../../protocol/records/envelope.ts'
+import { buildRecord, decodeRecord, recordExpiresAtMs, recordIsAhead } from '../../protocol/records/envelope.ts'
 import {
   ADDR,
   ADDR_BYTES_MAX,
@@ -118,11 +118,7 @@ class NodeLocators implements Locators {
 
   async withdraw(agent: LocalAgent, options: PublishOptions = {}): Promise<void> {
     const held = this.#own.get(agent.eidHex) ?? (await this.#sign(agent, options.signal))
-    const record = await this.#locks.run(agent.eidHex, async () => {
-      const gen = await this.#number(agent.eid, options.signal)
-      const payload = locatorTombstone(held.payload, { gen, nowSec: this.#nowSec() })
-      return await this.#save(buildRecord(this.#c.crypto, locatorType, payload, agent.signer))
-    })
+    const record = await this.#signGone(agent, held, options.signal)
     this.#c.refresher.forget(agent.eidHex)
     let coverage: 'full' | 'partial' = 'partial'
     try {
@@ -255,6 +251,14 @@ class NodeLocators implements Locators {
     })
   }
 
+  #signGone(agent: LocalAgent, held: LocatorRecord, signal: AbortSignal | undefined): Promise<LocatorRecord> {
+    return this.#locks.run(agent.eidHex, async () => {
+      const gen = await this.#number(agent.eid, signal)
+      const payload = locatorTombstone(held.payload, { gen, nowSec: this.#nowSec() })
+      return await this.#save(buildRecord(this.#c.crypto, locatorType, payload, agent.signer))
+    })
+  }
+
   async #save(record: LocatorRecord): Promise<LocatorRecord> {
     const name = eidHex(record.payload.eid)
     await this.#c.store.commit([this.#table.put(name, record.bytes)])
@@ -314,6 +318,7 @@ class NodeLocators implements Locators {
     // the row stays: it is how this node knows that the EID is done with for good
     if (gone && recordExpiresAtMs(record) <= this.#c.clock.nowMs()) return { signedAtMs: 0, coverage: 'full', next: 'forget' }
     const due = verb === 'sign' || !this.#isCurrent(record)
+    if (gone && agent !== undefined && recordIsAhead(record, this.#c.clock.nowMs())) record = await this.#signGone(agent, record, signal)
     if (due && agent !== undefined && !gone) record = await this.#sign(agent, signal)
     const coverage = await this.#put(record, { signal })
     return { signedAtMs: record.payload.ts * 1_000, coverage }

@@ -3,7 +3,7 @@ import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { OBJECT_LIFE_MAX_MS } from '../../protocol/delivery/object.ts'
 import { mailKey } from '../../protocol/discovery/dht-key.ts'
 import { type Eid, type EidHex, eidFromDid, eidHex, eid as eidOf, eidToDid } from '../../protocol/identity/eid.ts'
-import { buildRecord, decodeRecord, recordExpiresAtMs } from '../../protocol/records/envelope.ts'
+import { buildRecord, decodeRecord, recordExpiresAtMs, recordIsAhead } from '../../protocol/records/envelope.ts'
 import { LOCATOR_KEEPERS_MAX } from '../../protocol/records/locator.ts'
 import { MAIL_TTL_SEC, type Mail, type MailRecord, mailTombstone, mailType } from '../../protocol/records/mail.ts'
 import { RookeryError } from '../errors.ts'
@@ -102,7 +102,8 @@ export class MailRecords {
   async publish(agent: LocalAgent, options: PublishOptions = {}): Promise<void> {
     if (!this.#c.isPublic(agent)) return
     const held = this.#own.get(agent.eidHex)
-    const isLive = held !== undefined && held.payload.gone !== true && recordExpiresAtMs(held) > this.#c.clock.nowMs()
+    const nowMs = this.#c.clock.nowMs()
+    const isLive = held !== undefined && held.payload.gone !== true && recordExpiresAtMs(held) > nowMs && !recordIsAhead(held, nowMs)
     if (this.#keepers(agent).length === 0 && !isLive) return
     const record = isLive && this.#isCurrent(agent, held) ? held : await this.#sign(agent, options.signal)
     await this.#putAndKeep(record, options.signal)
@@ -112,12 +113,7 @@ export class MailRecords {
   async withdraw(agent: LocalAgent, options: PublishOptions = {}): Promise<void> {
     const held = this.#own.get(agent.eidHex)
     if (held === undefined || held.payload.gone === true) return
-    const record = await this.#locks.run(agent.eidHex, async () => {
-      await this.#wasKeptBy(agent, held)
-      const gen = await this.#number(agent, options.signal)
-      const payload = mailTombstone(held.payload, { gen, nowSec: this.#nowSec() })
-      return await this.#save(buildRecord(this.#c.crypto, mailType, payload, agent.signer))
-    })
+    const record = await this.#signGone(agent, held, options.signal)
     await this.#putAndKeep(record, options.signal)
   }
 
@@ -230,6 +226,15 @@ export class MailRecords {
     })
   }
 
+  #signGone(agent: LocalAgent, held: MailRecord, signal: AbortSignal | undefined): Promise<MailRecord> {
+    return this.#locks.run(agent.eidHex, async () => {
+      await this.#wasKeptBy(agent, held)
+      const gen = await this.#number(agent, signal)
+      const payload = mailTombstone(held.payload, { gen, nowSec: this.#nowSec() })
+      return await this.#save(buildRecord(this.#c.crypto, mailType, payload, agent.signer))
+    })
+  }
+
   /** Above what the network holds of us. What is found there may name keepers that this disk knows nothing of: they are asked too. */
   async #number(agent: LocalAgent, signal: AbortSignal | undefined): Promise<number> {
     const { crypto, clock, host } = this.#c
@@ -322,6 +327,7 @@ export class MailRecords {
     if (record === undefined || (isOver && gone) || (!gone && (agent === undefined || !this.#c.isPublic(agent)))) {
       return { signedAtMs: 0, coverage: 'full', next: 'forget' }
     }
+    if (agent !== undefined && gone && recordIsAhead(record, this.#c.clock.nowMs())) record = await this.#signGone(agent, record, signal)
     if (agent !== undefined && !gone && (verb === 'sign' || isOver || !this.#isCurrent(agent, record))) {
       // Who has no keepers any more said so for a week; then there is nothing to say.
       if (this.#keepers(agent).length === 0 && record.payload.keepers.length === 0) {

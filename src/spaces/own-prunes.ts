@@ -2,12 +2,13 @@ import { equals, toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { type DsId, parseSpaceName, type SpaceName } from '../../protocol/discovery/names.ts'
 import { type Eid, type EidHex, eidHex, eidToDid } from '../../protocol/identity/eid.ts'
-import { buildRecord, decodeRecord, recordExpiresAtMs } from '../../protocol/records/envelope.ts'
+import { buildRecord, decodeRecord, recordExpiresAtMs, recordIsAhead } from '../../protocol/records/envelope.ts'
 import { PRUNE_TTL_SEC, type PruneRecord, pruneType } from '../../protocol/records/prune.ts'
 import { RookeryError } from '../errors.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import { KeyedLock } from '../platform/keyed-lock.ts'
+import { SettledTime } from '../platform/settled-time.ts'
 import { cborCodec, type Store, type Table } from '../store/store.ts'
 import { nameText, type OwnAnnounce } from './own-spaces.ts'
 import type { Refreshed, Refresher } from './refresher.ts'
@@ -44,9 +45,11 @@ export class OwnPrunes {
   readonly #table: Table<Row>
   readonly #prunes = new Map<string, OwnPrune>()
   readonly #locks = new KeyedLock()
+  readonly #settled: SettledTime
 
   private constructor(components: OwnPrunesComponents) {
     this.#c = components
+    this.#settled = new SettledTime(components.clock)
     this.#table = components.store.table('own-prunes', cborCodec<Row>())
   }
 
@@ -113,8 +116,9 @@ export class OwnPrunes {
   /** On disk before it goes out. Of one place the higher `ts` wins, so a second word within a second is dated one later. */
   async #sign(id: string, name: SpaceName, what: { dsid: DsId; curator: LocalAgent; member: Eid; until: number }): Promise<OwnPrune> {
     const { clock, crypto, store } = this.#c
-    const held = this.#prunes.get(id)?.record.payload.ts ?? -1
-    const ts = Math.max(Math.floor(clock.nowMs() / 1_000), held + 1)
+    const held = this.#prunes.get(id)?.record
+    const last = held === undefined || recordIsAhead(held, clock.nowMs()) ? -1 : held.payload.ts
+    const ts = Math.max(Math.floor(clock.nowMs() / 1_000), last + 1)
     const { dsid, curator, member, until } = what
     const payload = { dsid, eid: member, curator: curator.eid, until, ts, exp: ts + PRUNE_TTL_SEC }
     const prune = { id, name, record: buildRecord(crypto, pruneType, payload, curator.signer) }
@@ -144,7 +148,11 @@ export class OwnPrunes {
       const nowMs = this.#c.clock.nowMs()
       const curator = prune === undefined ? undefined : this.#c.agents(eidHex(prune.record.payload.curator))
       const isOver = prune !== undefined && prune.record.payload.until * 1_000 <= nowMs
-      if (prune === undefined || curator === undefined || (isOver && recordExpiresAtMs(prune.record) <= nowMs)) {
+      const isDone = prune !== undefined && isOver && recordExpiresAtMs(prune.record) <= nowMs
+      if (prune !== undefined && curator !== undefined && isDone && prune.record.payload.until * 1_000 > this.#settled.nowMs()) {
+        return { signedAtMs: prune.record.payload.ts * 1_000, coverage: 'partial' } // only a clock that has just jumped ahead says so
+      }
+      if (prune === undefined || curator === undefined || isDone) {
         await this.#remove(id)
         return { signedAtMs: 0, coverage: 'full', next: 'forget' }
       }

@@ -9,6 +9,7 @@ import {
 } from '../../protocol/records/announce.ts'
 import { buildRecord } from '../../protocol/records/envelope.ts'
 import { JOIN_TTL_SEC, type Join, type JoinRecord, joinTombstone, joinType } from '../../protocol/records/join.ts'
+import { SEQUENCE_WAIT_MAX_MS } from '../../protocol/records/sequence.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import { checkedInput } from './input.ts'
@@ -127,9 +128,10 @@ export class OwnSpaceSigner {
     this.#seen.set(id, Math.max(seen, this.#seen.get(id) ?? -1))
   }
 
-  /** The highest number of ours that was seen, -1 for none, undefined before anyone was asked. */
+  /** The highest number of ours that was seen, -1 for none, undefined before anyone was asked. One that only a wrong clock can have made counts as none. */
   seen(id: string): number | undefined {
-    return this.#seen.get(id)
+    const seen = this.#seen.get(id)
+    return seen !== undefined && seen > this.#c.clock.nowMs() + SEQUENCE_WAIT_MAX_MS ? -1 : seen
   }
 
   #number(id: string, signal: AbortSignal | undefined): Promise<number> {

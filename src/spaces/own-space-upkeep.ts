@@ -1,6 +1,6 @@
 import { type EidHex, eidHex } from '../../protocol/identity/eid.ts'
 import { ANNOUNCE_TTL_SEC } from '../../protocol/records/announce.ts'
-import { recordExpiresAtMs } from '../../protocol/records/envelope.ts'
+import { recordExpiresAtMs, recordIsAhead } from '../../protocol/records/envelope.ts'
 import { JOIN_TTL_SEC } from '../../protocol/records/join.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -95,7 +95,8 @@ export class OwnSpaceUpkeep {
     const change = gone ? undefined : await this.#c.follower.change(space, verb, signal)
     const behind = (this.#c.signer.seen(id) ?? -1) > space.record.payload.seq
     const expired = recordExpiresAtMs(space.record) <= clock.nowMs()
-    if ((verb === 'sign' && !gone) || behind || expired || change !== undefined) {
+    const ahead = recordIsAhead(space.record, clock.nowMs())
+    if ((verb === 'sign' && !gone) || behind || expired || ahead || change !== undefined) {
       space = await this.#again(space, agent, signal, change)
     }
     const published = await publisher.publish(space, { signal })

@@ -54,6 +54,8 @@ const AT_ONCE_MAX = 4
 /** The clock is looked at this often, so that a wall clock that was set, or a laptop that slept, is noticed. */
 const LOOK_MS = 60_000
 const RETRY_MIN_MS = 60_000
+/** A step of the wall clock against the elapsed time, either way, after which all is signed anew: no reader takes what a wrong clock signed. */
+export const STEP_MS = 60_000
 /** New peers arrive in bursts: what is not everywhere yet is put again this long after the first of them. */
 const NEW_PEERS_MS = 2_000
 const NEW_PEERS_AGAIN_MS = 30_000
@@ -61,7 +63,8 @@ const JITTER = 0.1
 
 /**
  * Keeps records alive: signed anew at half of their TTL, the same bytes put again at a quarter, up to a tenth earlier by chance; after a
- * partial put after one minute, then two, four and so on up to the quarter (protocol/README.md §3, G-28).
+ * partial put after one minute, then two, four and so on up to the quarter (protocol/README.md §3, G-28). Where the wall clock stepped, everything is
+ * signed anew within a minute.
  */
 export class Refresher {
   readonly #clock: Clock
@@ -75,18 +78,23 @@ export class Refresher {
   #cancelTimer: () => void = () => {}
   #cancelSoon: (() => void) | undefined
   #broughtForwardAtMs = Number.NEGATIVE_INFINITY
+  /** wall clock less elapsed time, as it was looked at last */
+  #offsetMs: number
+  #steps = 0
 
   constructor(components: { clock: Clock; random: Random; logger: Logger }) {
     this.#clock = components.clock
     this.#random = components.random
     this.#logger = components.logger
+    this.#offsetMs = this.#clock.nowMs() - this.#clock.monotonicMs()
   }
 
   keep(name: string, what: Refreshable): void {
     const nowMs = this.#clock.nowMs()
+    this.#afterStep(nowMs)
     const item: Item = { what, signedAtMs: what.signedAtMs, signDueMs: 0, putDueMs: nowMs, retryMs: RETRY_MIN_MS, isRunning: false }
     this.#items.set(name, item)
-    item.signDueMs = what.signedAtMs + this.#early(what.ttlMs / 2)
+    item.signDueMs = this.#signDue(what, what.signedAtMs)
     if (what.coverage !== 'none') this.#putLater(item, what.coverage)
     this.#setDue(name, item)
     this.#look()
@@ -144,6 +152,25 @@ export class Refresher {
     this.#look()
   }
 
+  /** At once for what was signed by a clock that was ahead of the present one. */
+  #signDue({ ttlMs }: Refreshable, signedAtMs: number): number {
+    const nowMs = this.#clock.nowMs()
+    return signedAtMs > nowMs + STEP_MS ? nowMs : signedAtMs + this.#early(ttlMs / 2)
+  }
+
+  /** What was reckoned by the clock as it was before a step counts for nothing after it. A tombstone that nobody signs anew is put again. */
+  #afterStep(nowMs: number): void {
+    const offsetMs = nowMs - this.#clock.monotonicMs()
+    if (Math.abs(offsetMs - this.#offsetMs) <= STEP_MS) return
+    this.#offsetMs = offsetMs
+    this.#steps++
+    for (const [name, item] of this.#items) {
+      item.signDueMs = nowMs
+      item.putDueMs = nowMs
+      if (!item.isRunning) this.#setDue(name, item)
+    }
+  }
+
   #early(ms: number): number {
     return ms * (1 - JITTER * randomFraction(this.#random))
   }
@@ -165,6 +192,7 @@ export class Refresher {
     this.#cancelTimer()
     if (this.#stopping.signal.aborted || this.#items.size === 0) return
     const nowMs = this.#clock.nowMs()
+    this.#afterStep(nowMs)
     let nextMs = nowMs + LOOK_MS
     for (let due = this.#due.first(); due !== undefined; due = this.#due.first()) {
       if (due.atMs > nowMs) nextMs = Math.min(nextMs, due.atMs)
@@ -178,14 +206,16 @@ export class Refresher {
 
   #start(name: string, item: Item, verb: 'sign' | 'put'): void {
     item.isRunning = true
+    const steps = this.#steps
     const run: Promise<void> = item.what[verb](this.#stopping.signal)
       .then((done) => {
         if (done.next === 'forget') return this.#forgetIfSame(name, item)
         if (done.signedAtMs !== item.signedAtMs) {
           item.signedAtMs = done.signedAtMs
-          item.signDueMs = done.signedAtMs + this.#early(item.what.ttlMs / 2)
+          item.signDueMs = this.#signDue(item.what, done.signedAtMs)
         } else if (verb === 'sign') item.signDueMs = Number.POSITIVE_INFINITY // it is not signed again: a tombstone, which is only put
         this.#putLater(item, done.coverage)
+        if (steps !== this.#steps) item.signDueMs = this.#clock.nowMs()
       })
       .catch((error: unknown) => {
         if (this.#stopping.signal.aborted) return

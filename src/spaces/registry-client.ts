@@ -190,7 +190,7 @@ export function createRegistryClient(components: ClientComponents, init: Registr
   const listFrom = (target: PeerAddress, message: ListRequest, signal: AbortSignal): Promise<ListResponse> =>
     target.peer === host.peer ? local.list(message) : request(target, message, decodeListResponse, signal)
 
-  const reader = new RegistryReader({ clock, logger, book, list: listFrom }, { readersMin, hedgeMs })
+  const reader = new RegistryReader({ clock, logger, book, list: listFrom }, { hedgeMs })
 
   async function put(entry: Entry, options: RequestOptions = {}): Promise<PutOutcome> {
     const targets = await registrars(entry.key, options)
@@ -277,14 +277,17 @@ export function createRegistryClient(components: ClientComponents, init: Registr
     const targets = faultyLast(withSeeds(named, query.seeds ?? []))
     const union = new EntryUnion(crypto, query, clock.nowMs(), init.evidence)
     const hiding = new Map<string, string[]>()
+    // of a crowded key every second one may be of the crowd: its answers count, but not in place of the region's
+    const wanted = named.length > registrarsMax ? 2 * readersMin : readersMin
     const { asked, answered } = await reader.read(targets, query, union, {
+      readersMin: wanted,
       signal: options.signal,
       hidden: (target, ids) => {
         hiding.set(target.peer, ids)
         logger.warn({ registrar: target.peer, entries: ids.length }, 'a registrar hides entries that it took')
       }
     })
-    const complete = answered.length >= Math.min(READERS_MIN, targets.length) || union.isFull()
+    const complete = answered.length >= Math.min(wanted, targets.length) || union.isFull()
     if (!union.isFull()) repair(query, union, answered, hiding)
     return {
       entries: union.winners(),
@@ -304,7 +307,7 @@ export function createRegistryClient(components: ClientComponents, init: Registr
 
   async function listAt(target: PeerAddress, query: ListQuery, { signal }: { signal: AbortSignal }): Promise<ListedEntry[]> {
     const union = new EntryUnion(crypto, query, clock.nowMs(), init.evidence)
-    await reader.read([target], query, union, { signal, hidden: () => {} })
+    await reader.read([target], query, union, { readersMin: 1, signal, hidden: () => {} })
     return union.winners()
   }
 

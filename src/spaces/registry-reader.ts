@@ -16,9 +16,7 @@ const REFUSED_MAX = 64
 const STRAGGLER_MS_MIN = 2_000
 
 export interface ReaderInit {
-  /** answers that make a listing complete */
-  readersMin: number
-  /** registrars asked beyond `readersMin` when the answers are not there after this */
+  /** registrars asked beyond as many as are wanted when the answers are not there after this */
   hedgeMs: number
 }
 
@@ -46,6 +44,7 @@ export class RegistryReader {
 
   /**
    * Until enough have answered, all have, or the last ones took too long.
+   * @param readersMin - answers that make it complete
    * @param hidden - told of names that a registrar took and does not show
    * @throws the signal's reason
    */
@@ -53,10 +52,14 @@ export class RegistryReader {
     targets: readonly PeerAddress[],
     query: ListQuery,
     union: EntryUnion,
-    { signal, hidden }: { signal: AbortSignal | undefined; hidden: (target: PeerAddress, ids: string[]) => void }
+    {
+      readersMin,
+      signal,
+      hidden
+    }: { readersMin: number; signal: AbortSignal | undefined; hidden: (target: PeerAddress, ids: string[]) => void }
   ): Promise<Reading> {
     const { clock, logger } = this.#c
-    const { readersMin, hedgeMs } = this.#init
+    const { hedgeMs } = this.#init
     const startedMs = clock.monotonicMs()
     const reading = new AbortController()
     const follow = () => reading.abort(signal?.reason)

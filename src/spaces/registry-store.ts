@@ -194,7 +194,7 @@ class LevelRegistryStore implements RegistryStore {
       const held = await this.#rows.get(rowKey)
       const live = held !== undefined && held.e * 1_000 > this.#clock.nowMs()
       if (live && equals(held.r, request.record)) return { status: 'ok' }
-      if (live && held.n >= entry.number) {
+      if (live && held.n >= entry.number && this.#stillPasses(request, held)) {
         if (held.n === entry.number) this.#contradicts(entry, held.r)
         return held.u === true ? { status: 'stale' } : { status: 'stale', held: held.r }
       }
@@ -202,6 +202,16 @@ class LevelRegistryStore implements RegistryStore {
       if (response.status === 'ok' && entry.set === 'poms') this.#evidence?.onTicket(request.record)
       return response
     })
+  }
+
+  /** What a clock that ran ahead let in is no reason to refuse what is right now. */
+  #stillPasses(request: PutRequest, { r }: Row): boolean {
+    try {
+      verifyRegistryEntry(this.#crypto, { ...request, record: r }, this.#clock.nowMs())
+      return true
+    } catch {
+      return false
+    }
   }
 
   async #live(rowKey: string): Promise<Row | undefined> {

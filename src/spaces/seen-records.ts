@@ -1,6 +1,13 @@
 import { equals } from '../../protocol/bytes.ts'
 import { type Eid, type EidHex, eidHex } from '../../protocol/identity/eid.ts'
-import { decodeRecord, type RecordPayload, type RecordType, recordExpiresAtMs, type SignedRecord } from '../../protocol/records/envelope.ts'
+import {
+  decodeRecord,
+  type RecordPayload,
+  type RecordType,
+  recordExpiresAtMs,
+  recordIsAhead,
+  type SignedRecord
+} from '../../protocol/records/envelope.ts'
 import { type Locator, locatorType, selectLocator } from '../../protocol/records/locator.ts'
 import { type Mail, mailType, selectMail } from '../../protocol/records/mail.ts'
 import type { Selection } from '../../protocol/records/selection.ts'
@@ -33,7 +40,8 @@ const MAIL: Kind<'mail', Mail> = { type: mailType, select: selectMail, table: 's
 type Row = { r: Uint8Array; s: number; q: boolean }
 
 /**
- * The newest record of a kind ever seen of each agent: an older one is never accepted after it, not by a later run either, and `gone` stays gone.
+ * The newest record of a kind ever seen of each agent: an older one is never accepted after it, not by a later run either, and `gone` stays gone. One dated ahead of the clock,
+ * which was wrong when it was taken, counts for nothing.
  */
 export class SeenRecords<K extends string, P extends OfAnEid> {
   readonly #kind: Kind<K, P>
@@ -96,6 +104,10 @@ export class SeenRecords<K extends string, P extends OfAnEid> {
     if (held === undefined) {
       const ops = this.#makeRoom(1)
       await this.#keep(name, { record, seenAtMs: nowMs, equivocated: false }, ops)
+      return 'newer'
+    }
+    if (recordIsAhead(held.record, nowMs) && !recordIsAhead(record, nowMs)) {
+      await this.#keep(name, { record, seenAtMs: nowMs, equivocated: held.equivocated })
       return 'newer'
     }
     const { winner, reason } = this.#kind.select(held.record, record)

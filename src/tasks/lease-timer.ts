@@ -17,13 +17,13 @@ export class LeaseTimer {
     this.#fired = fired
   }
 
-  /** @param untilMs - Unix ms; undefined where nothing ends */
+  /** @param untilMs - on the monotonic clock; undefined where nothing ends */
   set(untilMs: number | undefined): void {
     if (untilMs === this.#untilMs || this.#stopped) return
     this.#cancel()
     this.#untilMs = untilMs
     if (untilMs === undefined) return
-    const inMs = Math.min(TIMER_MS_MAX, Math.max(0, untilMs - this.#clock.nowMs()))
+    const inMs = Math.min(TIMER_MS_MAX, Math.max(0, untilMs - this.#clock.monotonicMs()))
     this.#cancel = this.#clock.after(inMs, () => {
       this.#untilMs = undefined
       this.#fired()

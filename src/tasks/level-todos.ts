@@ -1,6 +1,7 @@
 import { fromHex, toHex } from '../../protocol/bytes.ts'
 import type { EidHex } from '../../protocol/identity/eid.ts'
 import { type Random, randomFraction } from '../platform/random.ts'
+import { SettledTime } from '../platform/settled-time.ts'
 import { noTracer, type Tracer } from '../platform/tracer.ts'
 import { jsonCodec } from '../store/store.ts'
 import { CallerCounts } from './caller-counts.ts'
@@ -82,6 +83,7 @@ export async function createTodos(components: TodosComponents, settings: Partial
 export class LevelTodos implements Todos {
   readonly #components: TodosComponents
   readonly #settings: TodosSettings
+  readonly #settled: SettledTime
   readonly #journal: TodoJournal
   readonly #times: TodoTimes
   /** one worker an agent, so bounded by the hosted agents */
@@ -94,6 +96,7 @@ export class LevelTodos implements Todos {
   constructor(components: TodosComponents, settings: TodosSettings, cursorKey: Uint8Array) {
     this.#components = components
     this.#settings = settings
+    this.#settled = new SettledTime(components.clock)
     this.#journal = new TodoJournal(components, settings, cursorKey)
     this.#times = new TodoTimes({ ...components, journal: this.#journal }, settings)
   }
@@ -501,7 +504,7 @@ export class LevelTodos implements Todos {
 
   /** Forgets terminal Todos older than `retainMs`, and the messageIds that need not be known any more; told how many Todos. */
   async sweep(): Promise<number> {
-    return await this.#journal.sweep(this.#components.clock.nowMs() - this.#settings.retainMs)
+    return await this.#journal.sweep(this.#settled.nowMs() - this.#settings.retainMs)
   }
 
   /** Timers end and those who wait get the Todo as it is; what is claimed stays claimed on disk. */

@@ -1,4 +1,5 @@
 import type { EidHex } from '../../protocol/identity/eid.ts'
+import type { Clock } from '../platform/clock.ts'
 import { DueTimes } from '../platform/due-times.ts'
 import { CallerCounts } from './caller-counts.ts'
 import { stateClass } from './states.ts'
@@ -31,14 +32,22 @@ interface Waiting {
   queue: string | undefined
 }
 
-/** All Todos that are not terminal: what may be claimed next, what time does to them, who has how many. Bounded by the store's open limit. */
+/**
+ * All Todos that are not terminal: what may be claimed next, what time does to them, who has how many. Bounded by the store's open limit. Their ends
+ * are reckoned in elapsed time from when they were set or read: a wall clock that jumps neither ends a lease nor makes it last.
+ */
 export class OpenTodos {
   readonly #open = new Map<string, OpenTodo>()
   /** what may be claimed, the next one first, per agent */
   readonly #pending = new Map<EidHex, Waiting[]>()
   readonly #due = new DueTimes()
   readonly #perCaller = new CallerCounts()
+  readonly #clock: Pick<Clock, 'nowMs' | 'monotonicMs'>
   #arrival = 0
+
+  constructor(clock: Pick<Clock, 'nowMs' | 'monotonicMs'>) {
+    this.#clock = clock
+  }
 
   get size(): number {
     return this.#open.size
@@ -73,7 +82,8 @@ export class OpenTodos {
     this.#open.set(id, entry)
     this.#perCaller.add(entry.caller, 1)
     this.#arrival = Math.max(this.#arrival, entry.arrival)
-    this.#due.set(id, dueOf(entry))
+    const endMs = endOf(entry)
+    this.#due.set(id, endMs === undefined ? undefined : endMs - this.#clock.nowMs() + this.#clock.monotonicMs())
     if (claimable(entry)) this.#queue(id, entry)
     return claimable(entry)
   }
@@ -110,7 +120,7 @@ export class OpenTodos {
     return ids
   }
 
-  /** What time does something to next: a lease or a wait ends, or a failed attempt may be tried again. */
+  /** What time does something to next, and when on the monotonic clock: a lease or a wait ends, or a failed attempt may be tried again. */
   nextDue(): { id: string; atMs: number } | undefined {
     return this.#due.first()
   }
@@ -134,7 +144,8 @@ function claimable({ state, notBeforeMs }: OpenTodo): boolean {
   return state === 'pending' && notBeforeMs === undefined
 }
 
-function dueOf({ state, untilMs, notBeforeMs, deadlineMs }: OpenTodo): number | undefined {
+/** Unix ms */
+function endOf({ state, untilMs, notBeforeMs, deadlineMs }: OpenTodo): number | undefined {
   if (state === 'claimed') return untilMs
   if (state === 'pending') return notBeforeMs
   return stateClass(state) === 'interrupted' ? deadlineMs : undefined

@@ -33,7 +33,7 @@ export interface TodoJournalComponents {
 
 /** The rows of the Todos, and what follows from each write: indexes, memory, those who are told, and room for the next. */
 export class TodoJournal {
-  readonly open = new OpenTodos()
+  readonly open: OpenTodos
   readonly names: MessageNames
   readonly contexts: Contexts
   readonly index: TodoIndex
@@ -56,6 +56,7 @@ export class TodoJournal {
     const { store } = components
     this.#store = store
     this.#clock = components.clock
+    this.open = new OpenTodos(components.clock)
     this.#todoBytesMax = settings.todoBytesMax
     this.#rows = store.table('todo', jsonCodec<Todo>())
     this.#openRows = store.table('todo-open', jsonCodec<OpenTodo>())

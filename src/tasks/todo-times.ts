@@ -52,7 +52,7 @@ export class TodoTimes {
   #fired(): void {
     this.#expire().catch((err: unknown) => {
       this.#logger.error({ err }, 'what became due could not be written and is tried again')
-      this.#timer.set(this.#clock.nowMs() + RETRY_MS)
+      this.#timer.set(this.#clock.monotonicMs() + RETRY_MS)
     })
   }
 
@@ -79,13 +79,13 @@ export class TodoTimes {
   async #expireAll(): Promise<void> {
     const { open, listeners } = this.#journal
     for (let due = open.nextDue(); due !== undefined && !this.#stopped; due = open.nextDue()) {
-      if (due.atMs > this.#clock.nowMs()) return
+      if (due.atMs > this.#clock.monotonicMs()) return
       const entry = open.get(due.id) as OpenTodo
       if (entry.state === 'claimed') await this.#giveBack(due.id, entry, 'the lease ran out')
       else if (entry.state === 'pending') {
         open.ripen(due.id)
         listeners.claimable(entry.agent)
-      } else await this.#giveUp(due.id)
+      } else await this.#giveUp(due.id, entry)
       const next = open.nextDue()
       if (next?.id === due.id && next.atMs === due.atMs) throw new TypeError('what was due is due still')
     }
@@ -99,11 +99,10 @@ export class TodoTimes {
     })
   }
 
-  async #giveUp(id: string): Promise<void> {
+  async #giveUp(id: string, { deadlineMs }: OpenTodo): Promise<void> {
     await this.#journal.change(id, (todo): Move | undefined => {
-      if (stateClass(todo.state) !== 'interrupted') return undefined
-      const deadlineMs = this.#deadlineOf(todo)
-      return deadlineMs !== undefined && deadlineMs <= this.#clock.nowMs() ? failed(todo, 'interrupt_timeout', NODE) : undefined
+      if (stateClass(todo.state) !== 'interrupted' || this.#deadlineOf(todo) !== deadlineMs) return undefined
+      return failed(todo, 'interrupt_timeout', NODE)
     })
   }
 }

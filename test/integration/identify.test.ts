@@ -4,9 +4,10 @@ import { generateKeyPairFromSeed } from '@libp2p/crypto/keys'
 import { identify } from '@libp2p/identify'
 import type { IdentifyResult } from '@libp2p/interface'
 import { tcp } from '@libp2p/tcp'
+import { multiaddr } from '@multiformats/multiaddr'
 import { createLibp2p, type Libp2p } from 'libp2p'
 import { afterEach, describe, expect, it } from 'vitest'
-import { concat } from '../../protocol/bytes.ts'
+import { concat, utf8 } from '../../protocol/bytes.ts'
 import { IDENTIFY_PROTOCOL, type IdentifyComponents, LeanIdentify } from '../../src/net/identify.ts'
 import { FieldWriter, fieldsOf } from '../../src/net/protobuf.ts'
 import { openAddrs, sealAddrs } from '../../src/net/signed-peer-record.ts'
@@ -132,6 +133,30 @@ describe('who a peer is', () => {
     })
     await node.dial(liar.node.getMultiaddrs())
     await expect.poll(() => heard.length, { timeout: 60_000 }).toBe(1)
+  })
+
+  it('is kept within bounds: 64 protocols of at most 128 bytes, 64 addresses, versions of 128 characters, however much a peer says', async () => {
+    const { node, heard } = await start('lean', 1)
+    const talker = await start('plain', 2)
+    const said = new FieldWriter().bytes(1, concat([Uint8Array.of(8, 1, 18, 32), (await keyOf(2)).publicKey.raw]))
+    said.bytes(5, utf8('p'.repeat(300))).bytes(6, utf8('a'.repeat(300)))
+    said.bytes(3, utf8(`/${'x'.repeat(128)}`)).bytes(3, utf8(`/${'y'.repeat(127)}`))
+    for (let i = 0; i < 200; i++) said.bytes(3, utf8(`/many/${i}`)).bytes(2, multiaddr(`/ip4/127.0.0.1/tcp/${i + 1}`).bytes)
+    const message = said.finish()
+    await talker.node.unhandle(IDENTIFY_PROTOCOL)
+    await talker.node.handle(IDENTIFY_PROTOCOL, async (stream) => {
+      stream.send(concat([new FieldWriter().length(message.length).finish(), message]))
+      await stream.close()
+    })
+    await node.dial(talker.node.getMultiaddrs())
+    await expect.poll(() => heard.length, { timeout: 60_000 }).toBe(1)
+    const [{ protocols, listenAddrs, agentVersion, protocolVersion }] = heard as [IdentifyResult]
+    expect(protocols).toHaveLength(64)
+    expect(protocols[0]).toBe(`/${'y'.repeat(127)}`)
+    expect(listenAddrs).toHaveLength(64)
+    expect([agentVersion, protocolVersion]).toEqual(['a'.repeat(128), 'p'.repeat(128)])
+    const stored = await node.peerStore.get(talker.node.peerId)
+    expect([stored.protocols.length, stored.addresses.length]).toEqual([64, 64])
   })
 })
 

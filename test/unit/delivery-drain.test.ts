@@ -6,6 +6,7 @@ import type { DrainEvent } from '../../src/delivery/asleep-queue.ts'
 import { DRAIN_BATCH_MAX } from '../../src/delivery/drain.ts'
 import { RookeryError } from '../../src/errors.ts'
 import type { LocalAgent } from '../../src/identity/agent.ts'
+import { SETTLE_MS } from '../../src/platform/settled-time.ts'
 import { bytesCodec } from '../../src/store/store.ts'
 import { bench, crypto, diskFull, localAgent, principalOf, type SealOptions, seal } from './delivery-fixtures.ts'
 
@@ -124,6 +125,22 @@ describe('the drain', () => {
     const report = await b.drain.drain(bob)
     expect(outcomes(report.events)).toEqual(['expired OBJECT_EXPIRED', 'accepted'])
     expect(ids(b)).toEqual(['long'])
+  })
+
+  it('[OD-35] [G-10] neither hands over nor throws away what has ended only by a clock that has just jumped ahead', async () => {
+    const b = await bench()
+    await put(b, 'short', { lifeMs: HOUR_MS })
+    b.clock.jumpWall(2 * HOUR_MS)
+    expect(outcomes((await b.drain.drain(bob)).events)).toEqual(['waits OBJECT_EXPIRED'])
+    expect(await b.queue.sweep()).toBe(0)
+    b.clock.jumpWall(-2 * HOUR_MS)
+    await b.clockGuard.trust()
+    expect(outcomes((await b.drain.drain(bob)).events)).toEqual(['accepted'])
+    await put(b, 'late', { lifeMs: HOUR_MS })
+    b.clock.jumpWall(2 * HOUR_MS)
+    expect(outcomes((await b.drain.drain(bob)).events)).toEqual(['waits OBJECT_EXPIRED'])
+    b.clock.advance(SETTLE_MS)
+    expect(outcomes((await b.drain.drain(bob)).events)).toEqual(['expired OBJECT_EXPIRED'])
   })
 
   it('[OD-35] goes by the object’s own end even where the row on disk claims a later one', async () => {

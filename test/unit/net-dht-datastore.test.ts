@@ -65,6 +65,23 @@ describe('the DHT datastore', () => {
     expect(datastore.size).toBe(0)
   })
 
+  it('[F085] takes a lower value where the one held was let in by a clock that ran ahead', async () => {
+    const datastore = make()
+    const isAhead = (v: Uint8Array, nowMs: number) => v[0] === 9 && nowMs < startMs + 3_600_000
+    const { validate } = rules
+    rules.validate = (k, v, nowMs) => {
+      if (isAhead(v, nowMs)) throw new Error('of the future')
+      validate(k, v, nowMs - (v[0] === 9 ? 3_600_000 : 0))
+    }
+    rules.expiresAtMs = () => startMs + 7_200_000
+    clock.jumpWall(3_600_000)
+    await datastore.putValue(key(1), value(9))
+    clock.jumpWall(-3_600_000)
+    await datastore.putValue(key(1), value(7))
+    expect(datastore.value(key(1))).toEqual(value(7))
+    await expect(datastore.putValue(key(1), value(6))).rejects.toMatchObject({ code: 'DHT_RECORD_STALE' })
+  })
+
   it('reads no value at or after its end, lets a lower one follow then, and sweeps', async () => {
     const datastore = make()
     await datastore.putValue(key(1), value(9, 10))
