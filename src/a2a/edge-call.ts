@@ -101,6 +101,8 @@ export function echo({ res }: Exchange, uris: readonly string[]): void {
 async function writeStream(host: EdgeHost, stream: TaskStream, exchange: Exchange, { data, failure }: StreamForm): Promise<void> {
   const { clock } = host
   const { local } = host.components
+  // Whoever asks for the head alone reads no event: the answer ends with it.
+  if (exchange.req.method === 'HEAD') stream.close()
   async function* events(): AsyncGenerator<SseEvent> {
     for await (const event of stream) yield { id: event.id, data: data(event) }
   }

@@ -1,15 +1,18 @@
-import { createReadStream, existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fromUtf8, utf8 } from '../../protocol/bytes.ts'
+import { fromUtf8 } from '../../protocol/bytes.ts'
 import { AGENT_NAME } from '../api/methods.ts'
 import { nodeCrypto } from '../crypto/node-crypto.ts'
 import { RookeryError } from '../errors.ts'
 import { AGENTS_DIR, AgentFiles } from '../identity/agent-file.ts'
-import { writePrivateFile } from '../platform/files.ts'
+import type { AgentRecord } from '../identity/agent-record.ts'
+import { AGENTS_MAX } from '../identity/agents.ts'
 import { systemRandom } from '../platform/random.ts'
 import { openStore } from '../store/open-store.ts'
 import { version } from '../version.ts'
-import { invalid, type SealedHeader, seal, unseal } from './sealed-stream.ts'
+import { dataFolder } from './data-folder.ts'
+import { checkNew, readSealed, smallText, writeSealed } from './sealed-file.ts'
+import { invalid, type SealedHeader, unseal } from './sealed-stream.ts'
 
 const AGENT_BYTES_MAX = 65_536
 
@@ -18,7 +21,7 @@ interface AgentText {
   did: string
 }
 
-/** @throws RookeryError `AGENT_UNKNOWN`, `BACKUP_EXISTS` */
+/** @throws RookeryError `AGENT_UNKNOWN`, `BACKUP_EXISTS`, `BACKUP_FAILED` */
 export async function exportAgent(input: {
   dataDir: string
   name: string
@@ -36,24 +39,11 @@ export async function exportAgent(input: {
       remedy: 'list them with `rookery agent list`'
     })
   }
-  if (existsSync(file)) {
-    throw new RookeryError('BACKUP_EXISTS', `${file} is there already`, {
-      kind: 'conflict',
-      field: 'file',
-      value: file,
-      remedy: 'name another file'
-    })
-  }
+  checkNew(file)
   const text = readFileSync(source)
   const { did } = agentText(text, source)
-  const pieces: Uint8Array[] = []
-  for await (const piece of seal(of(text), { kind: 'agent', by: version, madeAtMs: nowMs, of: did }, passphrase)) pieces.push(piece)
-  writePrivateFile(file, Buffer.concat(pieces))
+  await writeSealed(file, text, { kind: 'agent', by: version, madeAtMs: nowMs, of: did }, passphrase)
   return { name, did, file }
-}
-
-async function* of(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes
 }
 
 function agentText(bytes: Uint8Array, file: string): AgentText & { [key: string]: unknown } {
@@ -70,7 +60,7 @@ function agentText(bytes: Uint8Array, file: string): AgentText & { [key: string]
 /**
  * Adds an exported agent to a data directory whose node does not run.
  * @param input.as - another name for it here
- * @throws RookeryError `AGENT_NAME_INVALID`, `DATA_DIR_IN_USE`, `AGENT_EXISTS`, `BACKUP_INVALID`, `PASSPHRASE_WRONG`
+ * @throws RookeryError `AGENT_NAME_INVALID`, `DATA_DIR_IN_USE`, `AGENT_EXISTS`, `AGENTS_MAX`, `BACKUP_UNKNOWN`, `BACKUP_INVALID`, `PASSPHRASE_WRONG`
  */
 export async function importAgent(input: {
   dataDir: string
@@ -87,47 +77,55 @@ export async function importAgent(input: {
       remedy: 'give another name, for example "weather-bot"'
     })
   }
-  if (!existsSync(file)) {
-    throw new RookeryError('BACKUP_UNKNOWN', `there is no file ${file}`, {
-      kind: 'notFound',
-      field: 'file',
-      value: file,
-      remedy: 'check the path'
-    })
-  }
-  const { header, text } = await unseal(createReadStream(file), { file, passphrase: input.passphrase })
-  if (header.kind === 'node') throw invalid(file, 'it holds the identity of a node: read it with `rookery identity import`')
-  if (header.kind !== 'agent') throw invalid(file, 'it is the backup of a node: read it with `rookery restore`')
-  const pieces: Uint8Array[] = []
-  let bytes = 0
-  for await (const piece of text) {
-    bytes += piece.length
-    if (bytes > AGENT_BYTES_MAX) throw invalid(file, 'it is too large for an agent')
-    pieces.push(piece)
-  }
-  const given = agentText(Buffer.concat(pieces), file)
+  const text = await readSealed(file, async ({ bytes }) => {
+    const { header, text: sealed } = await unseal(bytes, { file, passphrase: input.passphrase })
+    if (header.kind === 'node') throw invalid(file, 'it holds the identity of a node: read it with `rookery identity import`')
+    if (header.kind !== 'agent') throw invalid(file, 'it is the backup of a node: read it with `rookery restore`')
+    return await smallText(sealed, AGENT_BYTES_MAX, () => invalid(file, 'it is too large for an agent'))
+  })
+  const files = new AgentFiles(dataDir, { crypto: nodeCrypto, random: systemRandom })
+  const { did } = agentText(text, file)
+  const given = agentIn(files, text, file)
   const agent = { ...given, name: as ?? given.name }
+  dataFolder(dataDir)
   // Whoever holds the store is the node: none starts meanwhile.
   const store = await openStore(dataDir, { software: version })
   try {
-    const files = new AgentFiles(dataDir, { crypto: nodeCrypto, random: systemRandom })
-    for (const name of files.names()) {
-      const { did } = agentText(readFileSync(join(dataDir, AGENTS_DIR, `${name}.json`)), name)
-      if (name !== agent.name && did !== agent.did) continue
+    const names = files.names()
+    for (const name of names) {
+      const here = agentText(readFileSync(join(dataDir, AGENTS_DIR, `${name}.json`)), name)
+      if (name !== agent.name && here.did !== did) continue
       throw new RookeryError(
         'AGENT_EXISTS',
-        did === agent.did ? `this agent is here already, as "${name}"` : `an agent named "${name}" is here already`,
+        here.did === did ? `this agent is here already, as "${name}"` : `an agent named "${name}" is here already`,
         {
           kind: 'conflict',
-          field: did === agent.did ? 'file' : '--as',
+          field: here.did === did ? 'file' : '--as',
           value: name,
-          remedy: did === agent.did ? 'nothing to do' : 'give the imported one another name with --as'
+          remedy: here.did === did ? 'nothing to do' : 'give the imported one another name with --as'
         }
       )
     }
-    files.adopt(agent.name, utf8(`${JSON.stringify(agent, null, 2)}\n`))
-    return { name: agent.name, did: agent.did }
+    if (names.length >= AGENTS_MAX) {
+      throw new RookeryError('AGENTS_MAX', `a node hosts at most ${AGENTS_MAX} agents`, {
+        kind: 'refused',
+        field: 'agentsMax',
+        value: AGENTS_MAX,
+        remedy: 'import it at another node'
+      })
+    }
+    files.adopt(agent)
+    return { name: agent.name, did }
   } finally {
     await store.close()
+  }
+}
+
+/** @throws RookeryError `BACKUP_INVALID` */
+function agentIn(files: AgentFiles, text: Uint8Array, file: string): AgentRecord {
+  try {
+    return files.parse(text, file)
+  } catch (cause) {
+    throw invalid(file, 'it holds no agent that this version knows', cause)
   }
 }

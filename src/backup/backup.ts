@@ -1,32 +1,22 @@
-import {
-  createReadStream,
-  createWriteStream,
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmdirSync,
-  rmSync,
-  statSync
-} from 'node:fs'
+import { createWriteStream, existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { Readable, type Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'
-import { Level } from 'level'
 import { CONFIG_FILES } from '../config/config-file.ts'
 import { RookeryError } from '../errors.ts'
 import { AGENTS_DIR } from '../identity/agent-file.ts'
+import { AGENTS_MAX } from '../identity/agents.ts'
 import { NODE_KEY_FILE } from '../identity/node-key.ts'
-import { makePrivateDir, syncFolder, writePrivateFile } from '../platform/files.ts'
+import { makeFolders, makePrivateDir, syncFolder, unusable, writePrivateFile } from '../platform/files.ts'
 import { openStore, STORE_DIR } from '../store/open-store.ts'
 import type { Store } from '../store/store.ts'
 import { version } from '../version.ts'
+import { type DataFolder, dataFolder } from './data-folder.ts'
+import { type Line, linesOf } from './lines.ts'
+import { RowWriter } from './row-writer.ts'
+import { checkNew, readSealed, writeFailed } from './sealed-file.ts'
 import { invalid, type SealedHeader, seal, unseal } from './sealed-stream.ts'
-
-/** Lines of the archive, before compression: files first, then rows, the count of both last. */
-type Line = { file: string; data: string } | { row: string; data: string } | { files: number; rows: number }
 
 export interface BackupReport {
   file: string
@@ -36,8 +26,6 @@ export interface BackupReport {
   sealed: SealedHeader['sealed']
 }
 
-const LINE_CHARS_MAX = 64 * 1_048_576
-const ROWS_AT_ONCE = 500
 /** Of the folder of a node: keys, tokens, settings. Keys of other sides' state stay out: what they destroy stays destroyed, and comes back from the peers. */
 const NAMES = [NODE_KEY_FILE, ...CONFIG_FILES]
 
@@ -71,14 +59,7 @@ export async function backUp(
   { dataDir, file, passphrase }: { dataDir: string; file: string; passphrase: string | undefined },
   options: { signal?: AbortSignal; onProgress?: (text: string) => void } = {}
 ): Promise<BackupReport> {
-  if (existsSync(file)) {
-    throw new RookeryError('BACKUP_EXISTS', `${file} is there already`, {
-      kind: 'conflict',
-      field: 'file',
-      value: file,
-      remedy: 'name another file'
-    })
-  }
+  checkNew(file)
   const count = { files: 0, rows: 0 }
   const trial = `${file}.partial`
   const told = async function* () {
@@ -98,26 +79,34 @@ export async function backUp(
     rmSync(trial, { force: true })
     options.signal?.throwIfAborted()
     if (cause instanceof RookeryError) throw cause
-    throw new RookeryError('BACKUP_FAILED', `${file} could not be written: ${(cause as Error).message}`, {
-      kind: 'storage',
-      field: 'file',
-      value: file,
-      remedy: 'name a file on a volume with room that this user may write to',
-      cause
-    })
+    throw writeFailed(file, cause)
   }
   return { file, bytes: statSync(file).size, ...count, sealed: passphrase === undefined ? 'open' : 'passphrase' }
 }
 
+/** What a backup may unpack to: so many bytes, and so many for each byte that it weighs. Honest ones are far below; what was made to fill a disk is not. */
+export const UNPACKED_BYTES_FREE = 64 * 1_048_576
+export const UNPACKED_RATIO_MAX = 200
+/** As many files as a node can have: a key and a token of each agent. */
+export const FILES_MAX = NAMES.length + 2 * AGENTS_MAX
+
+export interface RestoreOptions {
+  signal?: AbortSignal
+  onProgress?: (text: string) => void
+  /** `any`: also what unpacks to more than the bound; for a file that is one's own */
+  size?: 'bounded' | 'any'
+}
+
 /**
- * Makes a data directory from a backup: all of it or nothing.
- * @throws RookeryError `DATA_DIR_NOT_EMPTY`, `BACKUP_INVALID`, `PASSPHRASE_WRONG`, `SCHEMA_NEWER`
+ * Makes a data directory from a backup: all of it or nothing. Behind a link it is made where the link leads to.
+ * @throws RookeryError `DATA_DIR_NOT_EMPTY`, `DATA_DIR_UNUSABLE`, `BACKUP_UNKNOWN`, `BACKUP_UNREADABLE`, `BACKUP_INVALID`, `PASSPHRASE_WRONG`, `SCHEMA_NEWER`
  */
 export async function restore(
   { dataDir, file, passphrase }: { dataDir: string; file: string; passphrase: (header: SealedHeader) => Promise<string | undefined> },
-  options: { signal?: AbortSignal; onProgress?: (text: string) => void } = {}
+  options: RestoreOptions = {}
 ): Promise<{ header: SealedHeader; files: number; rows: number }> {
-  if (existsSync(dataDir) && readdirSync(dataDir).length > 0) {
+  const place = dataFolder(dataDir)
+  if (place.names !== undefined && place.names.length > 0) {
     throw new RookeryError('DATA_DIR_NOT_EMPTY', `${dataDir} is not empty`, {
       kind: 'conflict',
       field: '--data',
@@ -125,108 +114,100 @@ export async function restore(
       remedy: 'name a new folder with --data: nothing is written over'
     })
   }
-  const { header, text } = await unseal(sourceOf(file), { file, passphrase })
-  if (header.kind !== 'backup')
-    throw invalid(file, `it holds one identity: read it with \`rookery ${header.kind === 'agent' ? 'agent' : 'identity'} import\``)
-  makePrivateDir(dirname(dataDir))
-  const trial = mkdtempSync(`${dataDir}.restoring-`)
-  try {
-    const counted = await unpack(text, trial, file, options)
-    // the layout is this software's or older, or nothing is kept
-    await (await openStore(trial, { software: version })).close()
-    if (existsSync(dataDir)) rmdirSync(dataDir)
-    renameSync(trial, dataDir)
-    syncFolder(dirname(dataDir))
+  return await readSealed(file, async ({ bytes, bytesRead }) => {
+    const { header, text } = await unseal(bytes, { file, passphrase })
+    if (header.kind !== 'backup')
+      throw invalid(file, `it holds one identity: read it with \`rookery ${header.kind === 'agent' ? 'agent' : 'identity'} import\``)
+    const weight = () => Math.max(statSync(file).size, bytesRead())
+    const counted = await made(place, (trial) => unpack(text, { dir: trial, file, weight }, options))
     return { header, ...counted }
+  })
+}
+
+/** Fills a folder beside `place`, and puts it there once it is whole. */
+async function made<T>({ path, names }: DataFolder, fill: (trial: string) => Promise<T>): Promise<T> {
+  let trial: string | undefined
+  try {
+    makeFolders(dirname(path))
+    trial = mkdtempSync(`${path}.restoring-`)
+    const filled = await fill(trial)
+    if (names !== undefined) rmdirSync(path)
+    renameSync(trial, path)
+    syncFolder(dirname(path))
+    return filled
   } catch (error) {
-    rmSync(trial, { recursive: true, force: true })
-    throw error
+    if (trial !== undefined) rmSync(trial, { recursive: true, force: true })
+    throw isErrno(error) || isErrno(error, 'LEVEL_') ? unusable(path, error) : error
   }
 }
 
 async function unpack(
   text: AsyncIterable<Uint8Array>,
-  dir: string,
-  file: string,
-  { signal, onProgress }: { signal?: AbortSignal; onProgress?: (text: string) => void }
+  { dir, file, weight }: { dir: string; file: string; weight: () => number },
+  { signal, onProgress, size = 'bounded' }: RestoreOptions
 ): Promise<{ files: number; rows: number }> {
-  makePrivateDir(join(dir, STORE_DIR))
-  const level = new Level<string, Uint8Array>(join(dir, STORE_DIR), { keyEncoding: 'utf8', valueEncoding: 'view' })
-  await level.open()
   const count = { files: 0, rows: 0 }
-  let end = undefined as { files: number; rows: number } | undefined
-  let batch: { type: 'put'; key: string; value: Uint8Array }[] = []
-  const flush = async (sync: boolean) => {
-    await level.batch(batch, { sync } as never)
-    batch = []
-  }
+  const rows = await RowWriter.open(join(dir, STORE_DIR))
   try {
     await pipeline(text, createGunzip(), async (unzipped: AsyncIterable<Uint8Array>) => {
-      for await (const one of linesOf(unzipped, file)) {
+      let end: { files: number; rows: number } | undefined
+      for await (const one of linesOf(size === 'any' ? unzipped : bounded(unzipped, { file, weight }), file)) {
         signal?.throwIfAborted()
         if (end !== undefined) throw invalid(file, 'something stands behind its end')
         if ('file' in one) {
           if (!isFileName(one.file)) throw invalid(file, 'it names a file that no node has')
+          if (count.files++ >= FILES_MAX) throw invalid(file, `it has more than ${FILES_MAX} files`)
           makePrivateDir(dirname(join(dir, one.file)))
           writePrivateFile(join(dir, one.file), Buffer.from(one.data, 'base64'))
-          count.files++
         } else if ('row' in one) {
-          batch.push({ type: 'put', key: one.row, value: Buffer.from(one.data, 'base64') })
-          count.rows++
-          if (batch.length >= ROWS_AT_ONCE) await flush(false)
-          if (count.rows % 10_000 === 0) onProgress?.(`${count.rows.toLocaleString('en')} rows`)
+          await rows.put(one.row, Buffer.from(one.data, 'base64'))
+          if (++count.rows % 10_000 === 0) onProgress?.(`${count.rows.toLocaleString('en')} rows`)
         } else end = one
       }
+      if (end === undefined || end.files !== count.files || end.rows !== count.rows) throw invalid(file, 'its end is missing')
     })
-    await flush(true)
+    await rows.end()
+    // the layout is this software's or older, or nothing is kept
+    await (await openStore(dir, { software: version })).close()
+    return count
   } catch (error) {
-    if (error instanceof RookeryError || signal?.aborted === true) throw error
-    throw invalid(file, 'it is damaged', error)
-  } finally {
-    await level.close()
+    await rows.close()
+    if (isErrno(error, 'Z_')) throw invalid(file, 'it is damaged', error)
+    if (error instanceof RookeryError && error.code === 'STORE_CORRUPT') throw invalid(file, 'its store is damaged', error)
+    throw error
   }
-  if (end === undefined || end.files !== count.files || end.rows !== count.rows) throw invalid(file, 'its end is missing')
-  return count
+}
+
+/** @throws RookeryError `BACKUP_INVALID` as soon as more came than the file may hold */
+async function* bounded(
+  unzipped: AsyncIterable<Uint8Array>,
+  { file, weight }: { file: string; weight: () => number }
+): AsyncGenerator<Uint8Array> {
+  let bytes = 0
+  for await (const piece of unzipped) {
+    bytes += piece.length
+    const bytesMax = UNPACKED_BYTES_FREE + UNPACKED_RATIO_MAX * weight()
+    if (bytes > bytesMax) {
+      throw new RookeryError(
+        'BACKUP_INVALID',
+        `${file} cannot be used: it unpacks to more than ${UNPACKED_RATIO_MAX} times its size and ${UNPACKED_BYTES_FREE} bytes, as what is made to fill a disk does`,
+        {
+          kind: 'storage',
+          field: 'file',
+          value: file,
+          data: { bytesMax },
+          remedy: 'leave it if it is another’s; a backup of your own is restored with --any-size'
+        }
+      )
+    }
+    yield piece
+  }
+}
+
+/** The system's errors, those of zlib (`Z_`) and of LevelDB (`LEVEL_`) bear codes; Node's own begin with `ERR_`. */
+function isErrno(error: unknown, prefix = 'E'): boolean {
+  const { code } = error as { code?: unknown }
+  return !(error instanceof RookeryError) && typeof code === 'string' && code.startsWith(prefix) && !code.startsWith('ERR_')
 }
 
 const isFileName = (name: string) => NAMES.some((one) => one === name) || /^agents\/[a-z0-9-]{1,32}\.(json|token)$/.test(name)
-
-async function* linesOf(source: AsyncIterable<Uint8Array>, file: string): AsyncGenerator<Line> {
-  const decoder = new TextDecoder()
-  let rest = ''
-  const line = (text: string) => {
-    const one = parsed(text)
-    if (one === undefined) throw invalid(file, 'it holds what no backup holds')
-    return one
-  }
-  for await (const piece of source) {
-    const texts = (rest + decoder.decode(piece, { stream: true })).split('\n')
-    rest = texts.pop() as string
-    if (rest.length > LINE_CHARS_MAX) throw invalid(file, 'one of its lines has no end')
-    for (const text of texts) yield line(text)
-  }
-  if (rest !== '') yield line(rest)
-}
-
-function parsed(text: string): Line | undefined {
-  try {
-    const value = JSON.parse(text) as { [name: string]: unknown }
-    const named = (typeof value.file === 'string' || typeof value.row === 'string') && typeof value.data === 'string'
-    const counted = Number.isSafeInteger(value.files) && Number.isSafeInteger(value.rows)
-    return named || counted ? (value as unknown as Line) : undefined
-  } catch {
-    return undefined
-  }
-}
-
-function sourceOf(file: string): AsyncIterable<Uint8Array> {
-  if (!existsSync(file)) {
-    throw new RookeryError('BACKUP_UNKNOWN', `there is no file ${file}`, {
-      kind: 'notFound',
-      field: 'file',
-      value: file,
-      remedy: 'check the path'
-    })
-  }
-  return createReadStream(file)
-}

@@ -1,70 +1,54 @@
-import { createReadStream, existsSync, readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { RookeryError } from '../errors.ts'
-import { loadNodeKey, NODE_KEY_FILE } from '../identity/node-key.ts'
-import { makePrivateDir, removeFile, writePrivateFile } from '../platform/files.ts'
+import { loadNodeKey, NODE_KEY_FILE, parseNodeKey } from '../identity/node-key.ts'
+import { makePrivateDir, writePrivateFile } from '../platform/files.ts'
 import { version } from '../version.ts'
-import { invalid, type SealedHeader, seal, unseal } from './sealed-stream.ts'
+import { dataFolder } from './data-folder.ts'
+import { checkNew, readSealed, smallText, writeSealed } from './sealed-file.ts'
+import { invalid, type SealedHeader, unseal } from './sealed-stream.ts'
 
 const KEY_BYTES_MAX = 65_536
 
-/** What the head of a sealed file says it is; nothing of it is proved. @throws RookeryError `BACKUP_UNKNOWN`, `BACKUP_INVALID` */
+/** What the head of a sealed file says it is; nothing of it is proved. @throws RookeryError `BACKUP_UNKNOWN`, `BACKUP_UNREADABLE`, `BACKUP_INVALID` */
 export async function kindOfSealed(file: string): Promise<SealedHeader> {
-  const read: { header?: SealedHeader } = {}
-  const source = sourceOf(file)
-  try {
-    await unseal(source, {
-      file,
-      passphrase: async (header) => {
-        read.header = header
-        return undefined
-      }
-    }).then(({ header }) => {
-      read.header = header
-    })
-  } catch (error) {
-    if (!(error instanceof RookeryError) || error.code !== 'PASSPHRASE_MISSING' || read.header === undefined) throw error
-  } finally {
-    source.destroy()
-  }
-  return read.header as SealedHeader
+  return await readSealed(file, async ({ bytes }) => {
+    let read: SealedHeader | undefined
+    const passphrase = async (header: SealedHeader) => {
+      read = header
+      return undefined
+    }
+    try {
+      return (await unseal(bytes, { file, passphrase })).header
+    } catch (error) {
+      if (!(error instanceof RookeryError) || error.code !== 'PASSPHRASE_MISSING' || read === undefined) throw error
+      return read
+    }
+  })
 }
 
-/** The key of a node into a file of its own. @throws RookeryError `NOT_INITIALISED`, `IDENTITY_MISSING`, `KEY_FILE_INVALID`, `BACKUP_EXISTS` */
+/** The key of a node into a file of its own. @throws RookeryError `NOT_INITIALISED`, `IDENTITY_MISSING`, `KEY_FILE_INVALID`, `BACKUP_EXISTS`, `BACKUP_FAILED` */
 export async function exportNode(
   { crypto }: { crypto: CryptoProvider },
   { dataDir, file, passphrase, nowMs }: { dataDir: string; file: string; passphrase: string | undefined; nowMs: number }
 ): Promise<{ peer: string; file: string }> {
   const { peer } = loadNodeKey(dataDir, crypto)
-  if (existsSync(file)) {
-    throw new RookeryError('BACKUP_EXISTS', `${file} is there already`, {
-      kind: 'conflict',
-      field: 'file',
-      value: file,
-      remedy: 'name another file'
-    })
-  }
-  const text = readFileSync(join(dataDir, NODE_KEY_FILE))
-  const pieces: Uint8Array[] = []
-  const source = async function* () {
-    yield text
-  }
-  for await (const piece of seal(source(), { kind: 'node', by: version, madeAtMs: nowMs, of: peer }, passphrase)) pieces.push(piece)
-  writePrivateFile(file, Buffer.concat(pieces))
+  checkNew(file)
+  await writeSealed(file, readFileSync(join(dataDir, NODE_KEY_FILE)), { kind: 'node', by: version, madeAtMs: nowMs, of: peer }, passphrase)
   return { peer, file }
 }
 
 /**
  * Gives a data directory that has no key of its own the exported one: a new folder, or one that lost its key. Nothing is written over.
- * @throws RookeryError `IDENTITY_EXISTS`, `BACKUP_UNKNOWN`, `BACKUP_INVALID`, `PASSPHRASE_WRONG`, `PASSPHRASE_MISSING`
+ * @throws RookeryError `IDENTITY_EXISTS`, `DATA_DIR_UNUSABLE`, `BACKUP_UNKNOWN`, `BACKUP_INVALID`, `PASSPHRASE_WRONG`, `PASSPHRASE_MISSING`
  */
 export async function importNode(
   { crypto }: { crypto: CryptoProvider },
   { dataDir, file, passphrase }: { dataDir: string; file: string; passphrase: (header: SealedHeader) => Promise<string | undefined> }
 ): Promise<{ peer: string }> {
   const path = join(dataDir, NODE_KEY_FILE)
-  if (existsSync(dataDir) && readdirSync(dataDir).some((name) => name === NODE_KEY_FILE)) {
+  if (dataFolder(dataDir).names?.includes(NODE_KEY_FILE) === true) {
     throw new RookeryError('IDENTITY_EXISTS', `the node of ${dataDir} has a key already`, {
       kind: 'conflict',
       field: '--data',
@@ -72,31 +56,22 @@ export async function importNode(
       remedy: `name a new folder with --data, or move ${path} away if its identity is to be given up`
     })
   }
-  const { header, text } = await unseal(sourceOf(file), { file, passphrase })
-  if (header.kind !== 'node') throw invalid(file, 'it holds no identity of a node')
-  const pieces: Uint8Array[] = []
-  let bytes = 0
-  for await (const piece of text) {
-    bytes += piece.length
-    if (bytes > KEY_BYTES_MAX) throw invalid(file, 'it is too large for a key')
-    pieces.push(piece)
-  }
+  const text = await readSealed(file, async ({ bytes }) => {
+    const { header, text: sealed } = await unseal(bytes, { file, passphrase })
+    if (header.kind !== 'node') throw invalid(file, 'it holds no identity of a node')
+    return await smallText(sealed, KEY_BYTES_MAX, () => invalid(file, 'it is too large for a key'))
+  })
+  const peer = peerIn(text, file, crypto)
   makePrivateDir(dataDir)
-  writePrivateFile(path, Buffer.concat(pieces))
-  try {
-    return { peer: loadNodeKey(dataDir, crypto).peer }
-  } catch (cause) {
-    removeFile(path)
-    throw invalid(file, 'it holds no key of a node', cause)
-  }
+  writePrivateFile(path, text)
+  return { peer }
 }
 
-function sourceOf(file: string) {
-  if (existsSync(file)) return createReadStream(file)
-  throw new RookeryError('BACKUP_UNKNOWN', `there is no file ${file}`, {
-    kind: 'notFound',
-    field: 'file',
-    value: file,
-    remedy: 'check the path'
-  })
+/** @throws RookeryError `BACKUP_INVALID` */
+function peerIn(text: Uint8Array, file: string, crypto: CryptoProvider): string {
+  try {
+    return parseNodeKey(file, text, crypto).peer
+  } catch (cause) {
+    throw invalid(file, 'it holds no key of a node', cause)
+  }
 }

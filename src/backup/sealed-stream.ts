@@ -185,17 +185,18 @@ function nonceOf(prefix: Uint8Array, number: number, last: boolean): Buffer {
   return nonce
 }
 
-function isBounded({ N, r, p }: Scrypt): boolean {
+function isBounded(given: Partial<Scrypt> | null): boolean {
+  const { N = 0, r = 0, p = 0 } = given ?? {}
   const within = (value: unknown, { min, max }: { min: number; max: number }) =>
     Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max
   const { N: forN, r: forR, p: forP } = SCRYPT_BOUNDS
   return within(N, forN) && (N & (N - 1)) === 0 && within(r, forR) && within(p, forP) && 128 * N * r < SCRYPT_BYTES_MAX
 }
 
-function keyOf(passphrase: string | undefined, salt: Uint8Array, parameters: Scrypt): Promise<Buffer> {
+function keyOf(passphrase: string | undefined, salt: Uint8Array, { N, r, p }: Scrypt): Promise<Buffer> {
   if (passphrase === undefined) return Promise.resolve(Buffer.alloc(32))
   return new Promise((resolve, reject) =>
-    scrypt(passphrase.normalize('NFC'), salt, 32, { ...parameters, maxmem: SCRYPT_BYTES_MAX }, (error, key) =>
+    scrypt(passphrase.normalize('NFC'), salt, 32, { N, r, p, maxmem: SCRYPT_BYTES_MAX }, (error, key) =>
       error === null ? resolve(key) : reject(error)
     )
   )

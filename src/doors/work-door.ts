@@ -125,6 +125,8 @@ async function stream(work: AgentWork, exchange: Exchange, agent: LocalAgent): P
   res.once('close', resolve)
   exchange.gone.addEventListener('abort', () => resolve(), { once: true })
   res.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache', 'X-Accel-Buffering': 'no' })
+  // Nothing that is written would follow such a head, nor end it.
+  if (exchange.req.method === 'HEAD') return void res.end()
   let isOver = false
   const say = (name: string, data: object, id?: string) => {
     if (isOver) return

@@ -3,15 +3,26 @@ import { join } from 'node:path'
 import { base64url } from 'multiformats/bases/base64'
 import { z } from 'zod'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
-import { eid, eidFromDid, eidToDid } from '../../protocol/identity/eid.ts'
+import { type Eid, eid, eidFromDid, eidToDid } from '../../protocol/identity/eid.ts'
 import { AGENT_NAME, handlerName } from '../api/methods.ts'
 import { makePrivateDir, readSmallFile, removeFile, writePrivateFile } from '../platform/files.ts'
 import type { Random } from '../platform/random.ts'
 import { type AgentRecord, type AgentStorage, FORMER_MAX, type FormerIdentity, MAILBOX_KEYS_MAX } from './agent-record.ts'
-import { invalidKeyFile, narrow, type Rights, readKeyFile, secretSchema, writeKeyFile } from './key-file.ts'
+import { invalidKeyFile, narrow, parseKeyFile, type Rights, readKeyFile, secretSchema, writeKeyFile } from './key-file.ts'
 import { secretFromText, secretText } from './secret-text.ts'
 
 export const AGENTS_DIR = 'agents'
+const certificateSchema = z
+  .string()
+  .max(512)
+  .transform((text, context) => {
+    try {
+      return base64url.baseDecode(text)
+    } catch {
+      context.addIssue({ code: 'custom', message: 'is not base64url' })
+      return z.NEVER
+    }
+  })
 const agentSchema = z.object({
   v: z.literal(1),
   kind: z.literal('agent'),
@@ -31,12 +42,14 @@ const agentSchema = z.object({
         did: z.string().max(80),
         rotatedAtMs: z.int().min(0),
         seed: secretSchema.optional(),
-        certificate: z.base64url().max(512).optional()
+        certificate: certificateSchema.optional()
       })
     )
     .max(FORMER_MAX)
     .optional()
 })
+
+type AgentFile = z.infer<typeof agentSchema>
 
 /** `agents/NAME.json` and `agents/NAME.token`, files 0600 in a folder 0700. */
 export class AgentFiles implements AgentStorage {
@@ -72,14 +85,18 @@ export class AgentFiles implements AgentStorage {
       .map((file) => file.slice(0, -'.json'.length))
   }
 
-  /** Takes in the file of an agent that another data directory had. @throws RookeryError `KEY_FILE_INVALID`; then it is not kept */
-  adopt(name: string, text: Uint8Array): void {
-    const path = join(this.#dir, `${name}.json`)
-    writePrivateFile(path, text)
+  /** An agent out of the file of another data directory; nothing is written. @param from - for errors. @throws RookeryError `KEY_FILE_INVALID` */
+  parse(text: Uint8Array, from: string): AgentRecord {
+    return this.#recordOf(from, parseKeyFile(from, text, agentSchema))
+  }
+
+  /** Takes in what {@link parse} read, and makes it a token. @throws RookeryError `KEY_FILE_INVALID`; then it is not kept */
+  adopt(record: AgentRecord): void {
+    this.save(record)
     try {
-      this.#read(name)
+      this.#read(record.name)
     } catch (error) {
-      removeFile(path)
+      removeFile(join(this.#dir, `${record.name}.json`))
       throw error
     }
   }
@@ -93,6 +110,10 @@ export class AgentFiles implements AgentStorage {
     const file = readKeyFile(path, agentSchema, rights)
     if (file === undefined) throw invalidKeyFile(path, 'it went away while it was read')
     if (file.name !== name) throw invalidKeyFile(path, `it holds the agent "${file.name}"`)
+    return this.#recordOf(path, file)
+  }
+
+  #recordOf(path: string, file: AgentFile): AgentRecord {
     if (eidToDid(eid(this.#crypto.ed25519.publicKey(file.seed))) !== file.did) {
       throw invalidKeyFile(path, 'its secret and its did do not belong together')
     }
@@ -100,14 +121,14 @@ export class AgentFiles implements AgentStorage {
     return { ...record, formerly: this.#former(path, formerly ?? []) }
   }
 
-  #former(path: string, rows: NonNullable<z.infer<typeof agentSchema>['formerly']>): FormerIdentity[] {
+  #former(path: string, rows: NonNullable<AgentFile['formerly']>): FormerIdentity[] {
     return rows.map(({ did, rotatedAtMs, seed, certificate }) => {
-      const former = { eid: eidFromDid(did), rotatedAtMs }
+      const former = { eid: eidIn(path, did), rotatedAtMs }
       if (certificate === undefined) return former
-      if (seed === undefined) return { ...former, certificate: base64url.baseDecode(certificate) }
+      if (seed === undefined) return { ...former, certificate }
       if (eidToDid(eid(this.#crypto.ed25519.publicKey(seed))) !== did)
         throw invalidKeyFile(path, 'a former secret and its did do not belong together')
-      return { ...former, retiring: { seed, certificate: base64url.baseDecode(certificate) } }
+      return { ...former, retiring: { seed, certificate } }
     })
   }
 
@@ -154,6 +175,14 @@ export class AgentFiles implements AgentStorage {
 
   tokenFile(name: string): string {
     return join(this.#dir, `${name}.token`)
+  }
+}
+
+function eidIn(path: string, did: string): Eid {
+  try {
+    return eidFromDid(did)
+  } catch (cause) {
+    throw invalidKeyFile(path, 'a former did of it is none', cause)
   }
 }
 

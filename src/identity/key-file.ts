@@ -30,6 +30,13 @@ export function readKeyFile<T>(path: string, schema: z.ZodType<T>, rights: Right
     throw invalidKeyFile(path, `it cannot be read (${(cause as NodeJS.ErrnoException).code ?? (cause as Error).message})`, cause)
   }
   if (bytes === undefined) return undefined
+  const value = parseKeyFile(path, bytes, schema)
+  if (rights === 'narrow') narrow(path)
+  return value
+}
+
+/** @param path - for errors: where the bytes came from. @throws RookeryError `KEY_FILE_INVALID` */
+export function parseKeyFile<T>(path: string, bytes: Uint8Array, schema: z.ZodType<T>): T {
   if (bytes.length === 0) throw invalidKeyFile(path, 'it is empty')
   let value: unknown
   try {
@@ -39,7 +46,6 @@ export function readKeyFile<T>(path: string, schema: z.ZodType<T>, rights: Right
   }
   const parsed = schema.safeParse(value)
   if (!parsed.success) throw invalidKeyFile(path, `its member "${parsed.error.issues[0]?.path.join('.') ?? ''}" is missing or damaged`)
-  if (rights === 'narrow') narrow(path)
   return parsed.data
 }
 

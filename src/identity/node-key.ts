@@ -5,7 +5,7 @@ import { fromHex, toHex } from '../../protocol/bytes.ts'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import { RookeryError } from '../errors.ts'
 import type { Random } from '../platform/random.ts'
-import { checkKeyPair, type Rights, readKeyFile, secretSchema, writeKeyFile } from './key-file.ts'
+import { checkKeyPair, parseKeyFile, type Rights, readKeyFile, secretSchema, writeKeyFile } from './key-file.ts'
 import { type NodeKey, peerIdText } from './peer-id.ts'
 import { secretText } from './secret-text.ts'
 
@@ -29,6 +29,15 @@ export function loadNodeKey(dataDir: string, crypto: CryptoProvider, rights: Rig
   const path = join(dataDir, NODE_KEY_FILE)
   const file = readKeyFile(path, nodeKeySchema, rights)
   if (file === undefined) throw missing(dataDir)
+  return nodeKeyOf(path, file, crypto)
+}
+
+/** Reads the text of a key file that is not in its place yet. @throws RookeryError `KEY_FILE_INVALID` */
+export function parseNodeKey(path: string, bytes: Uint8Array, crypto: CryptoProvider): NodeKey {
+  return nodeKeyOf(path, parseKeyFile(path, bytes, nodeKeySchema), crypto)
+}
+
+function nodeKeyOf(path: string, file: z.infer<typeof nodeKeySchema>, crypto: CryptoProvider): NodeKey {
   const publicKey = crypto.ed25519.publicKey(file.seed)
   checkKeyPair(path, file.public, publicKey)
   return { seed: file.seed, peer: peerIdText(publicKey) }

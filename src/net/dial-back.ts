@@ -94,7 +94,7 @@ export class DialBack {
 }
 
 /** @throws ProtocolError */
-function readQuestion(bytes: Uint8Array): string[] {
+export function readQuestion(bytes: Uint8Array): string[] {
   const fields = new CborFields(decodeCbor(bytes), 'question')
   fields.uint('v', { min: 1, max: 1 })
   const addrs = fields.list('addrs', { max: ADDRS_MAX }, (item) => {

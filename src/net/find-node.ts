@@ -38,7 +38,8 @@ export async function findNode(open: () => Promise<Stream>, key: Uint8Array, sig
   }
 }
 
-function namesIn(answer: Uint8Array): PeerInfo[] {
+/** Whom an answer names. @throws Error where it is none, or not well-formed */
+export function namesIn(answer: Uint8Array): PeerInfo[] {
   const named: PeerInfo[] = []
   let type = 0n
   for (const { number, value, bytes } of fieldsOf(answer)) {

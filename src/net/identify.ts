@@ -33,7 +33,7 @@ export interface IdentifyComponents {
   events: { safeDispatchEvent(name: 'peer:identify', init: { detail: IdentifyResult }): boolean }
 }
 
-interface Told {
+export interface Told {
   publicKey?: Uint8Array
   listenAddrs: Uint8Array[]
   protocols: string[]
@@ -224,7 +224,7 @@ function readable(addr: Uint8Array): Multiaddr[] {
  * Several messages count as one; of what may be said once, the last counts.
  * @throws Error where there is none, or one is not well-formed
  */
-function toldIn(bytes: Uint8Array): Told {
+export function toldIn(bytes: Uint8Array): Told {
   const messages = delimited(bytes, MESSAGE_BYTES_MAX)
   if (messages.length === 0) throw new Error('the peer said nothing of itself')
   const told: Told = { listenAddrs: [], protocols: [] }

@@ -32,6 +32,18 @@ export function makePrivateDir(path: string): void {
   }
 }
 
+/**
+ * Makes the folders of a path that are not there, for their owner alone; those that are there stay as they are.
+ * @throws RookeryError `DATA_DIR_UNUSABLE`
+ */
+export function makeFolders(path: string): void {
+  try {
+    makeDirs(path)
+  } catch (cause) {
+    throw unusable(path, cause)
+  }
+}
+
 /** By hand: Node's own `recursive` never returns where a file system answers ENOENT below a folder that is there, as /proc does. */
 function makeDirs(path: string): void {
   try {
@@ -56,9 +68,11 @@ export function unusable(path: string, cause: unknown): RookeryError {
           ? 'a part of the path is a file'
           : code === 'ENOSPC'
             ? 'the disk is full'
-            : cause instanceof Error
-              ? cause.message
-              : String(cause)
+            : code === 'EBUSY'
+              ? 'another file system is mounted there; name a folder in it'
+              : cause instanceof Error
+                ? cause.message
+                : String(cause)
   return new RookeryError('DATA_DIR_UNUSABLE', `the data directory cannot be used: ${path}: ${what}`, {
     kind: 'storage',
     field: 'dataDir',

@@ -45,10 +45,10 @@ export async function bringToSchema(
     await store.commit([meta.put('schema', { version: target, by: options.software })])
     return { from: undefined, to: target }
   }
-  if (!Number.isSafeInteger(held.version) || held.version < 1) {
+  if (!Number.isSafeInteger(held?.version) || held.version < 1) {
     throw new RookeryError('STORE_CORRUPT', 'the schema record of the store holds no version number', {
       kind: 'storage',
-      value: held.version,
+      value: held?.version,
       remedy: 'restore the data directory from a backup'
     })
   }

@@ -62,6 +62,18 @@ describe('the edge cases of A2A 1.0', () => {
     }
   })
 
+  it('answers HEAD for a stream with its head alone, at once, and holds no stream for it', async () => {
+    const running = await node()
+    const id = await start(running, 'm-1')
+    const headers = { Authorization: `Bearer ${ANNA.token}`, 'A2A-Version': '1.0' }
+    // more than one caller may hold open
+    for (let asked = 0; asked < 12; asked++) {
+      const { status, headers: head } = await fetch(`${urlOf(running)}/tasks/${id}:subscribe`, { method: 'HEAD', headers })
+      expect([status, head.get('content-type')]).toEqual([200, 'text/event-stream'])
+    }
+    expect(stateOf(await (await subscribe(running, id)).next())).toBe('TASK_STATE_SUBMITTED')
+  }, 60_000)
+
   it('[F002] [G-60] returns a blocking send at AUTH_REQUIRED; streams stay open and tell what comes after the credential exactly once', async () => {
     const running = await node()
     const blocking = call(running, 'SendMessage', { message: textMessage('m-1') })

@@ -283,6 +283,15 @@ describe('the claim API over HTTP', () => {
     expect(bought).toEqual([id])
   })
 
+  it('[TD-32] answers HEAD for the events with its head alone, at once, and counts no stream for it', async () => {
+    const b = await bench()
+    const authorization = `Bearer ${b.token(b.bob)}`
+    for (let asked = 0; asked <= WORK_STREAMS_PER_AGENT_MAX; asked++) {
+      const { status, headers } = await fetch(`${b.node.httpUrl}/v1/work/events`, { method: 'HEAD', headers: { authorization } })
+      expect([status, headers.get('content-type')]).toEqual([200, 'text/event-stream'])
+    }
+  }, 60_000)
+
   it('[TD-25] [TD-32] rings on a stream, reads nothing while it is idle, and bounds the streams', async () => {
     const b = await bench()
     const stream = await eventsOf(b, b.bob)

@@ -187,4 +187,14 @@ describe('a signed peer record', () => {
     }
     expect(await openAddrs(sealed)).toBe(before)
   })
+
+  it('is told as not signed where its signature is of no length that its key makes', async () => {
+    const { node } = await start('lean', 1)
+    const fields = [...fieldsOf(await sealAddrs(await keyOf(1), node.peerId, node.getMultiaddrs(), 7n))]
+    for (const length of [0, 1, 63, 65, 512]) {
+      const envelope = new FieldWriter()
+      for (const { number, bytes } of fields) envelope.bytes(number, number === 5 ? new Uint8Array(length) : bytes)
+      await expect(openAddrs(envelope.finish()), `${length} bytes`).rejects.toThrow('signature of a peer record')
+    }
+  })
 })

@@ -5,7 +5,7 @@ import { AgentCard } from '@a2a-js/sdk'
 import { type Client, ClientFactory, JsonRpcTransportFactory } from '@a2a-js/sdk/client'
 import { Level } from 'level'
 import { equals, toHex } from '../../protocol/bytes.ts'
-import { keepsMessages, reachabilityAt } from '../../protocol/delivery/reachability.ts'
+import { keepsMessages, type Reachability, reachabilityAt } from '../../protocol/delivery/reachability.ts'
 import type { CapabilityContract } from '../../protocol/ecc/objects.ts'
 import { type EidHex, eid, eidHex, eidToDid } from '../../protocol/identity/eid.ts'
 import { agentCard, rpcUrlOf } from '../../src/a2a/agent-card.ts'
@@ -108,12 +108,18 @@ export interface A2aNodeInit {
   /** told of grants and their buckets; default: nothing */
   logger?: Logger
   wrapStore?: (store: Store) => Store
+  /** doors beside A2A's, over what the node has */
+  doors?: (made: DoorParts) => NonNullable<A2aEdgeComponents['doors']>
   /** whether the agents' processes hold a lease; default: they do */
   attached?: () => boolean
   /** a worker is made for each agent unless `none` */
   workers?: 'none'
   /** runs at a time of each worker; default 1 */
   concurrency?: number
+}
+
+export type DoorParts = Pick<A2aNode, 'local' | 'todos' | 'queue' | 'outgoing' | 'access'> & {
+  reachability: (agent: LocalAgent) => Reachability
 }
 
 /** One node's A2A side over a real LevelDB: what `createNode` wires, without the network. */
@@ -229,6 +235,7 @@ export async function startA2aNode(init: A2aNodeInit): Promise<A2aNode> {
       crypto: nodeCrypto,
       logger: silentLogger,
       ...(init.remote !== undefined ? { remote: init.remote } : {}),
+      ...(init.doors !== undefined ? { doors: init.doors({ local, todos, queue, outgoing, access, reachability }) } : {}),
       ...(init.refusals !== undefined ? { refusals: init.refusals } : {})
     },
     init.edge ?? {}

@@ -180,7 +180,8 @@ describe('agents', () => {
     for (let i = 1; i < AGENTS_MAX; i++) await agents.add({ name: `n${i}` })
     expect(await refusal(() => agents.add({ name: 'one-more' }))).toMatchObject({ code: 'AGENTS_MAX', value: AGENTS_MAX })
     expect(existsSync(join(dir, 'agents', 'one-more.token'))).toBe(false)
-  })
+    // two files of each agent, each synced
+  }, 180_000)
 
   it('with a damaged file, or one that holds another agent, refuse the start [F100]', async () => {
     const agents = await open()

@@ -48,6 +48,7 @@ export const registerBackup: RegisterCommand = (program, run) => {
     .command('restore <file>')
     .description('make a new data directory from a backup')
     .option('--passphrase-file <file>', 'read the passphrase from there')
+    .option('--any-size', 'also a file that unpacks to far more than it weighs: one of your own')
     .addHelpText(
       'after',
       `
@@ -57,14 +58,14 @@ identity contradict each other, and the network refuses them.
 Example:
   rookery restore ~/rookery.backup --data ~/.rookery-restored`
     )
-    .action((file: string, { passphraseFile }: { passphraseFile?: string }, command) =>
+    .action((file: string, { passphraseFile, anySize }: { passphraseFile?: string; anySize?: boolean }, command) =>
       run(command, async (invocation) => {
         const { out, options, env, signal } = invocation
         const dataDir = dataDirOf(options.data, env)
         try {
           const restored = await restore(
             { dataDir, file: resolve(file), passphrase: () => readPassphrase(invocation, { file: passphraseFile, use: 'open' }) },
-            { signal, onProgress: (text) => out.progress(text) }
+            { signal, onProgress: (text) => out.progress(text), size: anySize === true ? 'any' : 'bounded' }
           )
           const { header, ...counted } = restored
           out.result({ dataDir, ...counted, of: header.of, madeAtMs: header.madeAtMs, by: header.by }, () => {

@@ -7,6 +7,11 @@ export const TARGET_FILES = {
   machines: ['handshake', 'session', 'group'],
   edges: ['a2a-json', 'control', 'work', 'config', 'scenario', 'backup', 'texts'],
   http: ['http'],
+  'control-http': ['control-http'],
+  'agent-doors': ['agent-doors'],
+  'ops-http': ['ops-http'],
+  peers: ['libp2p-messages', 'a2a-channel'],
+  backups: ['restore', 'import'],
   stores: ['rows', 'queue'],
   states: ['ese', 'patches', 'group-messages']
 } as const satisfies Record<string, readonly string[]>
