@@ -7,7 +7,7 @@ import type { LoadedConfig } from './config/load.ts'
 import { reloadConfig } from './config/reload.ts'
 import type { Config } from './config/schema.ts'
 import { SignIns } from './dashboard/sign-ins.ts'
-import { EXIT_CODES } from './errors.ts'
+import { EXIT_CODES, RookeryError } from './errors.ts'
 import { Traffic } from './net/traffic.ts'
 import { type NodeOverrides, STOP_MS_MAX, startNode } from './node.ts'
 import { BoundsWatch } from './ops/bounds.ts'
@@ -37,7 +37,7 @@ export interface DaemonOptions {
  * Runs a node in the foreground until SIGINT, SIGTERM or a `stop` by the control API; the first signal stops cleanly within 5 s, a second ends
  * the process at once with 130. SIGHUP reads the settings anew, or stops where a terminal hangs up.
  * @returns the exit code
- * @throws RookeryError as {@link startNode}
+ * @throws RookeryError as {@link startNode}; `SOCKET_LOST` where the network cannot go on in this process
  */
 export async function runDaemon(config: Config & { dataDir: string }, options: DaemonOptions = {}): Promise<number> {
   const logs = new LogRing()
@@ -56,6 +56,7 @@ export async function runDaemon(config: Config & { dataDir: string }, options: D
         }
   const starting = new AbortController()
   let node: RookeryNode | undefined
+  let lost: RookeryError | undefined
   let signals = 0
   const stopBy = (name: NodeJS.Signals) => {
     signals++
@@ -94,7 +95,17 @@ export async function runDaemon(config: Config & { dataDir: string }, options: D
         const dashboard = signIns === undefined ? {} : { dashboard: { signIns, vitals, ...(own === undefined ? {} : { logs }) } }
         running.opsUrl = (await openOps(running, { traffic, observed, logger: own, ...dashboard })).url
       }
-      const watch = new ProcessWatch(running, { jumped: () => running.clockJumped() })
+      const end = (why: string) => {
+        lost = new RookeryError('SOCKET_LOST', why, { kind: 'unavailable', remedy: 'start the node again; a service does so by itself' })
+        logger.error({ err: lost }, 'the node ends: it cannot go on in this process')
+        setTimeout(() => process.exit(EXIT_CODES.internal), EXIT_MS_MAX).unref()
+        void running.stop()
+      }
+      const needsRestart = () => {
+        const fault = running.host.fault?.()
+        return fault?.needs === 'restart' ? fault.detail : undefined
+      }
+      const watch = new ProcessWatch(running, { jumped: () => running.clockJumped(), lost: { why: needsRestart, told: end } })
       watch.start()
       running.closeFirst('process watch', 50, () => watch.stop())
       const bounds = new BoundsWatch(running, running)
@@ -107,6 +118,7 @@ export async function runDaemon(config: Config & { dataDir: string }, options: D
     }
     if (starting.signal.aborted) await running.stop()
     await running.stopped
+    if (lost !== undefined) throw lost
     return EXIT_CODES.ok
   } catch (error) {
     if (starting.signal.aborted) return EXIT_CODES.ok

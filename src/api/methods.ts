@@ -358,6 +358,8 @@ export interface NodeStatus {
   node: { peer: string; version: string; pid: number; startedAtMs: number; uptimeMs: number; dataDir: string }
   /** `isolated`: no peer answers; what was announced is not seen by anyone */
   network: 'isolated' | 'connected'
+  /** what is wrong with the sockets of the network, in words; absent: nothing that is known */
+  networkFault?: string
   /** setting `network`: whether private addresses are dialled and published */
   scope: 'lan' | 'public'
   addresses: string[]

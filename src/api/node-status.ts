@@ -50,6 +50,7 @@ function outboxUsage(node: RookeryNode): NodeStatus['outbox'] {
 export async function nodeStatus(node: RookeryNode): Promise<NodeStatus> {
   const { host, config } = node
   const peers = host.peers().length
+  const fault = host.fault?.()
   const spaces = await node.spaces.list()
   return {
     node: {
@@ -61,6 +62,7 @@ export async function nodeStatus(node: RookeryNode): Promise<NodeStatus> {
       dataDir: config.dataDir ?? ''
     },
     network: peers === 0 ? 'isolated' : 'connected',
+    ...(fault === undefined ? {} : { networkFault: fault.detail }),
     scope: config.network,
     addresses: host.addresses(),
     ...(host.reachability === undefined ? {} : { reachability: host.reachability.report() }),

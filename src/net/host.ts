@@ -15,6 +15,13 @@ export interface FoundPeer extends PeerAddress {
   readonly hops?: number
 }
 
+export interface HostFault {
+  /** for people, with what helps */
+  detail: string
+  /** `time`: it is being mended; `restart`: only another process can */
+  needs: 'time' | 'restart'
+}
+
 /** The libp2p host as the rest of the node sees it; nothing above src/net imports libp2p. */
 export interface Host {
   readonly peer: string
@@ -42,6 +49,8 @@ export interface Host {
   readonly dht: Dht
   /** how others reach this node; absent where no transport goes through a network, or nobody asked for it */
   readonly reachability?: HostReachability | undefined
+  /** what is wrong with its sockets; absent or undefined: nothing that is known */
+  fault?(): HostFault | undefined
   stop(): Promise<void>
 }
 

@@ -4,10 +4,10 @@ import { tcp } from '@libp2p/tcp'
 import { webSockets } from '@libp2p/websockets'
 import { webTransport } from '@libp2p/webtransport'
 import { RookeryError } from '../errors.ts'
-import type { Clock } from '../platform/clock.ts'
 import { createHostOn, type HostComponents, type HostInit, type HostPlatform, type TransportFactory } from './create-host.ts'
 import type { Host } from './host.ts'
 import { CircuitClient, CircuitServer, interfaceAddresses, natServices } from './nat-services.ts'
+import type { QuicWatch } from './quic-watch.ts'
 import { withPromptUpgrades } from './websocket-guard.ts'
 
 const MDNS_SERVICE = '_rookery._udp.local'
@@ -22,10 +22,10 @@ export const LISTEN_DEFAULT: readonly string[] = [
   '/ip6/::/tcp/0'
 ]
 
-const node: HostPlatform = {
+type Watchers = Pick<HostComponents, 'clock' | 'random' | 'logger'> & { told: (watch: QuicWatch) => void }
+
+const node: Omit<HostPlatform, 'transports'> = {
   listenDefault: LISTEN_DEFAULT,
-  transports: async (profile, listen, clock) =>
-    profile === 'memory' ? [memory() as unknown as TransportFactory] : await transports(listen, clock),
   lanDiscovery: () => mdns({ serviceTag: MDNS_SERVICE }) as never,
   nat: {
     client: () => new CircuitClient(),
@@ -39,11 +39,23 @@ const node: HostPlatform = {
  * Starts a libp2p host with our DHT in a Node process.
  * @throws as {@link createHostOn}, and RookeryError `QUIC_UNAVAILABLE`, `WEBRTC_UNAVAILABLE`
  */
-export function createHost(components: HostComponents, init: HostInit): Promise<Host> {
-  return createHostOn(node, components, init)
+export async function createHost(components: HostComponents, init: HostInit): Promise<Host> {
+  const { clock, random } = components
+  const logger = components.logger.child('net')
+  let watch: QuicWatch | undefined
+  const told = (one: QuicWatch) => {
+    watch = one
+  }
+  const platform: HostPlatform = {
+    ...node,
+    transports: async (profile, listen) =>
+      profile === 'memory' ? [memory() as unknown as TransportFactory] : await transports(listen, { clock, random, logger, told })
+  }
+  const host = await createHostOn(platform, components, init)
+  return Object.assign(host, { fault: () => watch?.fault() })
 }
 
-async function transports(listen: readonly string[], clock: Clock): Promise<TransportFactory[]> {
+async function transports(listen: readonly string[], watchers: Watchers): Promise<TransportFactory[]> {
   const { quic } = await import('@chainsafe/libp2p-quic').catch((cause: unknown) => {
     throw new RookeryError('QUIC_UNAVAILABLE', 'the QUIC library has no build for this platform', {
       kind: 'config',
@@ -54,7 +66,11 @@ async function transports(listen: readonly string[], clock: Clock): Promise<Tran
   const { withOwnMuxer } = await import('./quic.ts')
   const makeQuic = quic({ maxStreamData: QUIC_STREAM_WINDOW_BYTES, maxConnectionData: QUIC_CONNECTION_WINDOW_BYTES })
   const makeWebSockets = webSockets()
-  const list: unknown[] = [(c: never) => withOwnMuxer(makeQuic(c)), tcp(), (c: never) => withPromptUpgrades(makeWebSockets(c), clock)]
+  const list: unknown[] = [
+    (c: never) => withOwnMuxer(makeQuic(c), watchers),
+    tcp(),
+    (c: never) => withPromptUpgrades(makeWebSockets(c), watchers.clock)
+  ]
   if ('WebTransport' in globalThis) list.push(webTransport())
   if (listen.some((addr) => addr.includes('/webrtc-direct'))) list.push(await webRtcDirect())
   return list as TransportFactory[]

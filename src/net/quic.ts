@@ -15,7 +15,12 @@ import { TypedEventEmitter } from '@libp2p/interface'
 import { AbstractStream, type AbstractStreamInit, type SendResult } from '@libp2p/utils'
 import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
 import type { Uint8ArrayList } from 'uint8arraylist'
+import type { Clock } from '../platform/clock.ts'
 import { machineAddresses } from '../platform/interfaces.ts'
+import type { Logger } from '../platform/logger.ts'
+import type { Random } from '../platform/random.ts'
+import { quicAnswers } from './quic-probe.ts'
+import { QuicWatch } from './quic-watch.ts'
 import { TurnShare } from './turn-share.ts'
 
 /**
@@ -47,19 +52,93 @@ interface NativeConnection {
   inboundStream(): Promise<NativeStream>
 }
 
+/** So long a listener that is given up may take to let go of its socket. */
+const RELEASE_MS = 2_000
+
 type LogSource = { forComponent(name: string): AbstractStreamInit['log'] }
 
 /**
  * Gives libp2p's QUIC transport our own muxer over its native connections. The packaged one reads 4 KiB a call, goes on reading while a
  * stream is paused, and tells a reset as a clean end; ours reads up to 64 KiB, leaves unread bytes to QUIC's flow control, and tells both apart.
+ * Its listeners are watched, where `watchers` says by what.
  */
-export function withOwnMuxer(transport: Transport): Transport {
+export function withOwnMuxer(
+  transport: Transport,
+  watchers?: { clock: Clock; random: Random; logger: Logger; told: (watch: QuicWatch) => void }
+): Transport {
   const dial = transport.dial.bind(transport)
   const createListener = transport.createListener.bind(transport)
   const turns = new TurnShare(STREAMS_PER_TURN)
   transport.dial = (ma, options) => dial(ma, { ...options, upgrader: withMuxer(options.upgrader, turns) })
-  transport.createListener = (options) => withPresentAddresses(createListener({ ...options, upgrader: withMuxer(options.upgrader, turns) }))
+  const make = (options: Parameters<Transport['createListener']>[0]) =>
+    withPresentAddresses(createListener({ ...options, upgrader: withMuxer(options.upgrader, turns) }))
+  transport.createListener = make
+  if (watchers !== undefined) {
+    const watch = new QuicWatch(watchers, () => withNewClients(transport))
+    watchers.told(watch)
+    transport.createListener = (options) => watched(make(options), watch, watchers)
+  }
   return transport
+}
+
+/** The packaged transport dials from sockets of its own, which it opens at its start. */
+async function withNewClients(transport: Transport): Promise<void> {
+  const { stop, start } = transport as Transport & { stop?(): Promise<void>; start?(): Promise<void> }
+  await stop?.call(transport)
+  await start?.call(transport)
+}
+
+/** What the packaged listener knows of itself while it listens. */
+interface ListeningState {
+  status: string
+  listenAddr: Multiaddr
+  listener: { abort(): Promise<void> | void }
+  controller: AbortController
+  connections: Set<{ abort(error: Error): void }>
+}
+
+/** A native endpoint whose socket is dead may never say that it has ended. */
+async function letGo(native: ListeningState['listener'], clock: Clock): Promise<boolean> {
+  const late = Promise.withResolvers<boolean>()
+  const cancel = clock.after(RELEASE_MS, () => late.resolve(false))
+  const ended = Promise.resolve(native.abort()).then(() => true)
+  return await Promise.race([ended, late.promise]).finally(cancel)
+}
+
+function watched(listener: Listener, watch: QuicWatch, components: { clock: Clock; random: Random }): Listener {
+  const { listen, close } = { listen: listener.listen.bind(listener), close: listener.close.bind(listener) }
+  const stateOf = () => (listener as unknown as { state: ListeningState }).state
+  let unwatch: () => void = () => {}
+  listener.listen = async (addr) => {
+    await listen(addr)
+    const { listenAddr } = stateOf()
+    const [ip, udp] = listenAddr.getComponents()
+    const host = ip?.value === '0.0.0.0' ? '127.0.0.1' : ip?.value === '::' ? '::1' : (ip?.value ?? '')
+    unwatch = watch.watch({
+      address: listenAddr.toString(),
+      answers: (patienceMs) => quicAnswers(components, { host, port: Number(udp?.value) }, patienceMs),
+      bindAnew: async () => {
+        const before = stateOf()
+        // as its own close does, but for the event by which libp2p would forget the listener
+        before.controller.abort()
+        for (const connection of [...before.connections]) connection.abort(new Error('the socket of QUIC is bound anew'))
+        before.connections.clear()
+        const isFree = await letGo(before.listener, components.clock)
+        try {
+          await listen(listenAddr)
+          return 'bound'
+        } catch (error) {
+          if (isFree) throw error
+          return 'stuck'
+        }
+      }
+    })
+  }
+  listener.close = async () => {
+    unwatch()
+    await close()
+  }
+  return listener
 }
 
 /** The packaged listener on all interfaces tells the addresses that this machine had when the process began; ours tells those that it has. */

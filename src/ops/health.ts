@@ -10,7 +10,7 @@ export interface Check {
 }
 
 export interface Health {
-  /** the process serves and its store can be written: else a restart is due */
+  /** the process serves, its store can be written and its sockets are not dead for good: else a restart is due */
   live: boolean
   /** work may be sent here */
   ready: boolean
@@ -20,7 +20,7 @@ export interface Health {
 /** What is asked of a node. */
 export type HealthSource = Pick<RookeryNode, 'storeState' | 'handlerFault' | 'httpUrl' | 'signal' | 'drainHeld'> &
   BoundsSource & {
-    host: Pick<RookeryNode['host'], 'peers'>
+    host: Pick<RookeryNode['host'], 'peers' | 'fault'>
     agents: Pick<RookeryNode['agents'], 'list'>
     spaces: Pick<RookeryNode['spaces'], 'upkeep'>
     config: Pick<RookeryNode['config'], 'http'>
@@ -36,6 +36,7 @@ const PARTIAL_SHARE = 0.1
 export async function healthOf(node: HealthSource): Promise<Health> {
   const store = await node.storeState()
   const peers = node.host.peers().length
+  const broken = node.host.fault?.()
   const stopped = node.agents.list().filter((agent) => node.handlerFault(agent) !== undefined)
   const checks: Check[] = [
     store.state === 'ok'
@@ -44,9 +45,11 @@ export async function healthOf(node: HealthSource): Promise<Health> {
     node.config.http.enabled && node.httpUrl === undefined
       ? { name: 'a2a', state: 'failed', detail: 'not open' }
       : { name: 'a2a', state: 'ok', detail: node.httpUrl ?? 'off by http.enabled' },
-    peers === 0
-      ? { name: 'network', state: 'note', detail: 'no peer yet; what is announced waits' }
-      : { name: 'network', state: 'ok', detail: `${peers} ${peers === 1 ? 'peer' : 'peers'}` },
+    broken !== undefined
+      ? { name: 'network', state: 'failed', detail: broken.detail }
+      : peers === 0
+        ? { name: 'network', state: 'note', detail: 'no peer yet; what is announced waits' }
+        : { name: 'network', state: 'ok', detail: `${peers} ${peers === 1 ? 'peer' : 'peers'}` },
     stopped.length === 0
       ? { name: 'handlers', state: 'ok', detail: 'all at work' }
       : { name: 'handlers', state: 'note', detail: `none at work for ${stopped.map(({ name }) => name).join(', ')}` }
@@ -69,5 +72,5 @@ export async function healthOf(node: HealthSource): Promise<Health> {
   if (drainHeld !== undefined) checks.push({ name: 'clock', state: 'note', detail: `no queue is handed over: ${drainHeld}` })
   if (node.signal.aborted) checks.push({ name: 'node', state: 'failed', detail: 'stopping: what is under way ends, nothing new is taken' })
   const ready = checks.every(({ state }) => state !== 'failed')
-  return { live: store.state !== 'down', ready, checks }
+  return { live: store.state !== 'down' && broken?.needs !== 'restart', ready, checks }
 }

@@ -17,6 +17,8 @@ const HEAP_WELL = 0.6
 export interface ProcessWatchInit {
   /** the wall clock stepped: what waits for a time of day is looked at anew */
   jumped: () => void
+  /** whether only another process can go on, and why; asked at each look, told once */
+  lost?: { why: () => string | undefined; told: (why: string) => void }
   /** bytes in use and V8's limit */
   heap?: () => { used: number; limit: number }
   /** why no file can be opened; undefined: one can */
@@ -36,6 +38,7 @@ export class ProcessWatch {
   #elapsedMs: number
   #heapIsFull = false
   #hasNoFile = false
+  #isLost = false
   #cancel: () => void = () => {}
 
   constructor({ clock, logger }: { clock: Clock; logger: Logger }, init: ProcessWatchInit) {
@@ -68,6 +71,11 @@ export class ProcessWatch {
         'the clock of this machine jumped; run NTP, and see `rookery doctor network`'
       )
       this.#init.jumped()
+    }
+    const why = this.#isLost ? undefined : this.#init.lost?.why()
+    if (why !== undefined) {
+      this.#isLost = true
+      this.#init.lost?.told(why)
     }
     const code = (this.#init.noFile ?? noFile)()
     if (code !== undefined && !this.#hasNoFile) {

@@ -21,6 +21,8 @@ struct control {
   uint32_t receive_errno; /* of UDP sockets; 0: none */
   uint32_t send_errno;
   uint32_t socket_errno; /* of accepting, and of new sockets */
+  uint32_t closed_errno; /* of everything on UDP sockets that were made before `era` became what it is: as if they were closed */
+  uint32_t era;
   /* what happened */
   uint32_t failures;
 };
@@ -60,6 +62,10 @@ __attribute__((constructor)) static void begin(void) {
   if (page != MAP_FAILED) control = page;
 }
 
+/* the era in which each descriptor was made */
+#define FDS 65536
+static uint32_t born[FDS];
+
 static int64_t off(void) { return control == NULL ? 0 : control->clock_sec; }
 
 static int fails(uint32_t code) {
@@ -76,6 +82,10 @@ static int is_udp(int fd) {
   if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_DGRAM) return 0;
   size = sizeof domain;
   return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && (domain == AF_INET || domain == AF_INET6);
+}
+
+static int is_closed(int fd) {
+  return control != NULL && control->closed_errno != 0 && fd >= 0 && fd < FDS && born[fd] < control->era && is_udp(fd) && fails(control->closed_errno);
 }
 
 int clock_gettime(clockid_t which, struct timespec *at) {
@@ -100,21 +110,25 @@ time_t time(time_t *at) {
 }
 
 ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
+  if (is_closed(fd)) return -1;
   if (control != NULL && control->receive_errno != 0 && is_udp(fd) && fails(control->receive_errno)) return -1;
   return real_recvmsg(fd, message, flags);
 }
 
 int recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags, struct timespec *wait) {
+  if (is_closed(fd)) return -1;
   if (control != NULL && control->receive_errno != 0 && is_udp(fd) && fails(control->receive_errno)) return -1;
   return real_recvmmsg(fd, messages, count, flags, wait);
 }
 
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
+  if (is_closed(fd)) return -1;
   if (control != NULL && control->send_errno != 0 && is_udp(fd) && fails(control->send_errno)) return -1;
   return real_sendmsg(fd, message, flags);
 }
 
 int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags) {
+  if (is_closed(fd)) return -1;
   if (control != NULL && control->send_errno != 0 && is_udp(fd) && fails(control->send_errno)) return -1;
   return real_sendmmsg(fd, messages, count, flags);
 }
@@ -131,5 +145,7 @@ int accept(int fd, struct sockaddr *from, socklen_t *size) {
 
 int socket(int domain, int type, int protocol) {
   if (control != NULL && (domain == AF_INET || domain == AF_INET6) && fails(control->socket_errno)) return -1;
-  return real_socket(domain, type, protocol);
+  int fd = real_socket(domain, type, protocol);
+  if (control != NULL && fd >= 0 && fd < FDS) born[fd] = control->era;
+  return fd;
 }

@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 /** The members of `struct control` in `faulty-sys.c`, in its order, but for the count behind them: 32 bits each. */
-const MEMBERS = ['clockSec', 'receiveErrno', 'sendErrno', 'socketErrno'] as const
+const MEMBERS = ['clockSec', 'receiveErrno', 'sendErrno', 'socketErrno', 'closedErrno', 'era'] as const
 const FAILURES_AT = MEMBERS.length * 4
 
 /** What is wrong from now on; see `faulty-sys.c`. */
-export type SystemFaults = Partial<Record<(typeof MEMBERS)[number], number>>
+export type SystemFaults = Partial<Record<Exclude<(typeof MEMBERS)[number], 'era'>, number>>
 
-export const SYSTEM_ERRNO = { EIO: 5, EMFILE: 24, ENETUNREACH: 101 } as const
+export const SYSTEM_ERRNO = { EIO: 5, EBADF: 9, EMFILE: 24, ENETUNREACH: 101 } as const
 
 let library: string | undefined
 
@@ -33,15 +33,17 @@ export class FaultySystem {
   readonly #directory = mkdtempSync(join(tmpdir(), 'rookery-system-'))
   readonly #control = join(this.#directory, 'control')
   readonly env: Record<string, string>
+  #era = 0
 
   constructor(library: string) {
     writeFileSync(this.#control, new Uint8Array(FAILURES_AT + 4))
     this.env = { LD_PRELOAD: library, ROOKERY_SYS_CONTROL: this.#control }
   }
 
-  /** Puts these in the place of the former ones; in place, for the process has the file mapped. */
+  /** Puts these in the place of the former ones; in place, for the process has the file mapped. `closedErrno` is of the UDP sockets that are there now. */
   arm(faults: SystemFaults): void {
-    const values = Int32Array.from(MEMBERS, (member) => faults[member] ?? 0)
+    if (faults.closedErrno !== undefined) this.#era++
+    const values = Int32Array.from(MEMBERS, (member) => (member === 'era' ? this.#era : (faults[member] ?? 0)))
     const fd = openSync(this.#control, 'r+')
     writeSync(fd, new Uint8Array(values.buffer))
     closeSync(fd)

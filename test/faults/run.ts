@@ -3,9 +3,9 @@ import { systemRandom } from '../../src/platform/random.ts'
 import { DISK_CYCLE_KINDS, type DiskCycle, DiskRun } from './disk-run.ts'
 import { faultyFs } from './faulty-disk.ts'
 import { faultySystem } from './faulty-system.ts'
-import { runSystemFaults, type SystemFaultReport } from './system-run.ts'
+import { runSystemFaults, SYSTEM_FAULTS, type SystemFault, type SystemFaultReport } from './system-run.ts'
 
-const USAGE = `npm run faults -- [--only disk|system] [--cycles N] [--seed N] [--json]
+const USAGE = `npm run faults -- [--only disk|system] [--kinds A,B] [--cycles N] [--seed N] [--json]
 
 Runs a node on a disk that fails under it (power cuts, syncs that fail or lie, torn writes, no space, no files, slowness), takes messages all the
 while, and checks after each cycle that none that was acknowledged is lost or handled twice, that the node said what was wrong, and that it went on.
@@ -13,6 +13,7 @@ Then three nodes under the load of the soak, with clocks that jump, processes th
 and no memory: the same promises.
 
   --only       disk or system; default: both
+  --kinds A,B  of the system's, by name: ${SYSTEM_FAULTS.map((kind) => `"${kind}"`).join(', ')}; default: all, in this order
   --cycles N   how many of the disk; default ${DISK_CYCLE_KINDS.length}, one of each kind
   --seed N     replays a run; cycle i has the seed N + i. Default: random, printed
   --json       one JSON document on stdout, nothing else
@@ -23,6 +24,7 @@ async function main(): Promise<number> {
   const { values } = parseArgs({
     options: {
       only: { type: 'string' },
+      kinds: { type: 'string' },
       cycles: { type: 'string', default: String(DISK_CYCLE_KINDS.length) },
       seed: { type: 'string' },
       json: { type: 'boolean', default: false },
@@ -37,6 +39,12 @@ async function main(): Promise<number> {
   const { only } = values
   if (only !== undefined && only !== 'disk' && only !== 'system') {
     process.stderr.write(`--only is disk or system, not "${only}"\n\n${USAGE}`)
+    return EXIT.usage
+  }
+  const kinds = values.kinds?.split(',').map((kind) => kind.trim())
+  const isKind = (kind: string): kind is SystemFault => SYSTEM_FAULTS.some((one) => one === kind)
+  if (kinds !== undefined && !kinds.every(isKind)) {
+    process.stderr.write(`--kinds names what there is, with commas between, not "${values.kinds}"\n\n${USAGE}`)
     return EXIT.usage
   }
   const cycles = Number(values.cycles)
@@ -83,7 +91,14 @@ async function main(): Promise<number> {
   if (only !== 'disk' && !isInterrupted) {
     const onFault = ({ kind, ms, said }: SystemFaultReport) =>
       say(`${kind.padEnd(50)} ${(ms / 1_000).toFixed(1).padStart(6)} s  ${said.slice(0, 200)}`)
-    const { faults: seen, result } = await runSystemFaults({ length: 'full', seed, library: system, signal: stop.signal, onFault })
+    const { faults: seen, result } = await runSystemFaults({
+      ...(kinds === undefined ? {} : { kinds }),
+      length: 'full',
+      seed,
+      library: system,
+      signal: stop.signal,
+      onFault
+    })
     faults.push(...seen)
     violations.push(...result.violations)
     const { items, tasks, mail } = result.figures

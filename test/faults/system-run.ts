@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { EXIT_CODES } from '../../src/errors.ts'
 import type { SoakName } from '../soak/soak-orders.ts'
 import { runSoak, type SoakHands, type SoakResult } from '../soak/soak-run.ts'
 import { FaultySystem, SYSTEM_ERRNO } from './faulty-system.ts'
@@ -11,6 +12,7 @@ export const SYSTEM_FAULTS = [
   'stopped for a moment',
   'stopped beyond the idle time of its connections',
   'UDP fails',
+  'socket closed',
   'no file descriptors',
   'threads of the solver die',
   'no memory'
@@ -139,6 +141,22 @@ const ACTS: Record<SystemFault, (stage: Stage) => Promise<string>> = {
     })
     if (systems.leaver.failures() === 0) throw new Error('no call failed')
     systems.leaver.heal()
+    await hands.works('leaver')
+    return said
+  },
+  async 'socket closed'({ hands, systems }) {
+    hands.lines('leaver')
+    hands.away('leaver')
+    systems.leaver.arm({ closedErrno: SYSTEM_ERRNO.EBADF })
+    const said = await line(hands, 'leaver', /the dead socket of QUIC cannot be given up|QUIC has a new socket/)
+    if (said.includes('cannot be given up')) {
+      const { code, signal } = await hands.ended('leaver')
+      if (code !== EXIT_CODES.unavailable) throw new Error(`it ended with ${signal ?? code}`)
+      systems.leaver.heal()
+      await hands.begin('leaver') // as a service does with what ended so
+    }
+    systems.leaver.heal()
+    hands.away(undefined)
     await hands.works('leaver')
     return said
   },

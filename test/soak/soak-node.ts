@@ -6,7 +6,7 @@ import type { Worker } from 'node:worker_threads'
 import { eidFromDid } from '../../protocol/identity/eid.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { openControl } from '../../src/daemon.ts'
-import { RookeryError } from '../../src/errors.ts'
+import { EXIT_CODES, RookeryError } from '../../src/errors.ts'
 import { homeOf } from '../../src/identity/agent.ts'
 import { Traffic } from '../../src/net/traffic.ts'
 import { startNode } from '../../src/node.ts'
@@ -290,7 +290,14 @@ process.on('message', (message: SoakOrder) => {
 
 await openControl(node, order.directory, { observed })
 const { url: opsUrl } = await openOps(node, { traffic, observed, logger })
-const watch = new ProcessWatch(node, { jumped: () => node.clockJumped() })
+const needsRestart = () => {
+  const fault = node.host.fault?.()
+  return fault?.needs === 'restart' ? fault.detail : undefined
+}
+const watch = new ProcessWatch(node, {
+  jumped: () => node.clockJumped(),
+  lost: { why: needsRestart, told: () => process.exit(EXIT_CODES.unavailable) }
+})
 watch.start()
 const [listening] = node.host.addresses()
 const tokenFile = node.agents.tokenFile(caller)

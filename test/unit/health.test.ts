@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { HostFault } from '../../src/net/host.ts'
 import { type Health, type HealthSource, healthOf } from '../../src/ops/health.ts'
 import type { UpkeepStats } from '../../src/spaces/refresher.ts'
 import type { StoreState } from '../../src/store/store.ts'
@@ -15,6 +16,7 @@ function source(
     sessions?: number
     openTasks?: number
     upkeep?: Partial<UpkeepStats>
+    broken?: HostFault
   } = {}
 ): HealthSource {
   return {
@@ -22,7 +24,7 @@ function source(
     httpUrl: 'httpUrl' in change ? change.httpUrl : 'http://127.0.0.1:4710',
     signal: change.signal ?? new AbortController().signal,
     handlerFault: () => (change.fault === undefined ? undefined : { code: change.fault }),
-    host: { peers: () => Array.from({ length: change.peers ?? 1 }) },
+    host: { peers: () => Array.from({ length: change.peers ?? 1 }), fault: () => change.broken },
     agents: { list: () => [{ name: 'alice' }] },
     config: { http: { enabled: true }, sessionsMax: 1_000, registry: { bytesMax: 1_000 } },
     sessions: { held: () => ({ sessions: change.sessions ?? 0 }) },
@@ -82,6 +84,14 @@ describe('health and readiness', () => {
     const late = await detail('spaces', { upkeep: { records: 9_000, waiting: 4_000, lateMs: 12 * 60_000 } })
     expect([late.ready, late.state]).toEqual([true, 'note'])
     expect(late.detail).toMatch(/^4,000 records of our spaces wait to be put again, the first for 12 min/)
+  })
+
+  it('[OD-22] a socket of the network that is dead holds work back, and makes a restart due where only that helps', async () => {
+    for (const needs of ['time', 'restart'] as const) {
+      const health = await healthOf(source({ broken: { needs, detail: 'QUIC does not answer' } }))
+      expect([health.live, health.ready, failed(health)]).toEqual([needs === 'time', false, ['network']])
+      expect(health.checks.find(({ name }) => name === 'network')?.detail).toBe('QUIC does not answer')
+    }
   })
 
   it('a door that did not open, and a stop under way, hold work back', async () => {

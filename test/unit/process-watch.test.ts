@@ -46,6 +46,28 @@ describe('the watch over the process', () => {
     ])
   })
 
+  it('[OD-22] tells once that only another process can go on', () => {
+    const clock = new ManualClock()
+    const told: string[] = []
+    let why: string | undefined
+    const one = new ProcessWatch(
+      { clock, logger: silentLogger },
+      {
+        jumped: () => {},
+        heap: () => ({ used: 1, limit: 100 }),
+        noFile: () => undefined,
+        lost: { why: () => why, told: (text) => told.push(text) }
+      }
+    )
+    one.start()
+    clock.advance(PROCESS_WATCH_MS)
+    expect(told).toEqual([])
+    why = 'the socket is dead'
+    clock.advance(3 * PROCESS_WATCH_MS)
+    expect(told).toEqual(['the socket is dead'])
+    one.stop()
+  })
+
   it('tells of a process that stood still', () => {
     const times = [0, 0]
     let due: () => void = () => {}

@@ -76,7 +76,11 @@ function print(out: Output, status: NodeStatus): void {
   out.line(`${out.paint.bold('node')}      ${node.peer}  v${node.version}, pid ${node.pid}, up ${age(node.uptimeMs)}`)
   out.line(`data      ${node.dataDir}`)
   const network =
-    status.network === 'isolated' ? out.paint.yellow('isolated: no peer yet; what is announced waits') : out.paint.green('connected')
+    status.networkFault !== undefined
+      ? out.paint.red(status.networkFault)
+      : status.network === 'isolated'
+        ? out.paint.yellow('isolated: no peer yet; what is announced waits')
+        : out.paint.green('connected')
   out.line(
     `network   ${network}, ${counted(status.peers, 'peer')}, ${status.routingTableSize} in the routing table, DHT ${status.dhtMode}, ${status.scope}`
   )
