@@ -10,6 +10,7 @@ import { SignIns } from './dashboard/sign-ins.ts'
 import { EXIT_CODES, RookeryError } from './errors.ts'
 import { Traffic } from './net/traffic.ts'
 import { type NodeOverrides, STOP_MS_MAX, startNode } from './node.ts'
+import { BoundsWatch } from './ops/bounds.ts'
 import { Observed } from './ops/observed.ts'
 import { openOps } from './ops/open-ops.ts'
 import { ProcessWatch } from './ops/process-watch.ts'
@@ -107,6 +108,9 @@ export async function runDaemon(config: Config & { dataDir: string }, options: D
       const watch = new ProcessWatch(running, { jumped: () => running.clockJumped(), lost: { why: needsRestart, told: end } })
       watch.start()
       running.closeFirst('process watch', 50, () => watch.stop())
+      const bounds = new BoundsWatch(running, running)
+      bounds.start()
+      running.closeFirst('bounds watch', 50, () => bounds.stop())
       options.onReady?.(await nodeStatus(running))
     } catch (error) {
       await running.stop()

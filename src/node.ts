@@ -75,6 +75,7 @@ import { openStore } from './store/open-store.ts'
 import { bringToSchema } from './store/schema-version.ts'
 import { Store } from './store/store.ts'
 import { createTodos } from './tasks/level-todos.ts'
+import { TODOS_DEFAULTS, type TodosSettings } from './tasks/settings.ts'
 import { openTracer } from './tracing/open-tracer.ts'
 import { version } from './version.ts'
 import { createWorkSolver } from './work/solver.ts'
@@ -200,9 +201,7 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
           }
         )
   const contracts = nodeContracts({ ...base, config, agents })
-  const { interruptMs, attemptsMax, retryFirstMs, retryLastMs } = config.tasks
-  const kept = { interruptMs, attemptsMax, retryFirstMs, retryLastMs, retainMs: retention.tasksMs }
-  const todos = await createTodos({ ...components, gate: contracts }, kept)
+  const todos = await createTodos({ ...components, gate: contracts }, todosSettings(config))
   closing.push('todos', 500, () => todos.stop())
   const { observed } = overrides
   if (observed !== undefined) watchTodos(todos, { observed })
@@ -242,7 +241,10 @@ async function assemble(config: Config, overrides: NodeOverrides, base: Base, cl
   const ownSolver = createWorkSolver(base)
   const solver = observed === undefined ? ownSolver : watchedSolver(ownSolver, { ...base, observed })
   closing.push('solver', 250, () => solver.stop())
-  const registry = await createRegistry({ ...components, host, solver }, { registrarsMax: config.registrarsMax, evidence })
+  const registry = await createRegistry(
+    { ...components, host, solver },
+    { registrarsMax: config.registrarsMax, ...config.registry, evidence }
+  )
   closing.push('registry', 500, () => registry.stop())
   const relays = new CircuitRelays(
     { ...components, host, registry },
@@ -425,6 +427,22 @@ function cryptoUnavailable(cause?: unknown): RookeryError {
       cause
     }
   )
+}
+
+/** What ended is kept beside what is open, so room for it grows with the bounds on what is open. */
+function todosSettings({ tasks, retention }: Config): Partial<TodosSettings> {
+  const { interruptMs, attemptsMax, retryFirstMs, retryLastMs, openMax, openPerCallerMax } = tasks
+  return {
+    interruptMs,
+    attemptsMax,
+    retryFirstMs,
+    retryLastMs,
+    openMax,
+    openPerCallerMax,
+    keptMax: Math.max(TODOS_DEFAULTS.keptMax, 2 * openMax),
+    keptPerCallerMax: Math.max(TODOS_DEFAULTS.keptPerCallerMax, 2 * openPerCallerMax),
+    retainMs: retention.tasksMs
+  }
 }
 
 function sessionsOf({ sessionsMax, sessions }: Config): SessionManagerInit {

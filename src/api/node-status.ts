@@ -102,6 +102,8 @@ function boundsInForce({ config, queueBounds, todos }: RookeryNode): Record<stri
       ...Object.entries(config.sessions.contracts).map(([name, block]) => contractBounds(`sessions.contracts.${name}`, block))
     ),
     'discovery.queueMax': config.discovery.queueMax,
+    'registry.bytesMax': config.registry.bytesMax,
+    'registry.putsPerMinuteMax': config.registry.putsPerMinuteMax,
     registrarsMax: config.registrarsMax,
     agentsMax: AGENTS_MAX,
     grantsMax: GRANTS_MAX,

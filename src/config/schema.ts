@@ -3,6 +3,8 @@ import { z } from 'zod'
 import { MODE_WORDS, modeOf, type ReachabilityMode } from '../../protocol/delivery/modes.ts'
 import { handlerName } from '../api/methods.ts'
 import { BURST_MAX, GRANT_TTL_MAX_MS, PER_MIN_MAX, SEND_BURST_DEFAULT, SEND_PER_MIN_DEFAULT } from '../grants/grant.ts'
+import { REGISTRY_BYTES_MAX, REGISTRY_PUTS_PER_MINUTE_MAX } from '../spaces/registry-bounds.ts'
+import { TODOS_DEFAULTS } from '../tasks/settings.ts'
 import { blockOf, contractOffer } from './contract.ts'
 import { executionContract, executionPolicy } from './edge-cloud.ts'
 import { duration } from './units.ts'
@@ -144,6 +146,19 @@ export const configSchema = z.strictObject({
     .prefault({}),
   /** registrars of a key, protocol/README.md §4 */
   registrarsMax: z.int().min(1).max(20).default(20),
+  /** what this node keeps for others as a registrar, protocol/README.md §4 */
+  registry: z
+    .strictObject({
+      /** of all entries together, some 200 each beside its record; above it a new one is answered `full` */
+      bytesMax: z
+        .int()
+        .min(1_048_576)
+        .max(64 * 2 ** 30)
+        .default(REGISTRY_BYTES_MAX),
+      /** new or changed entries a minute from one PeerId and from one /24 or /48; more are answered `full` */
+      putsPerMinuteMax: z.int().min(1).max(1_000_000).default(REGISTRY_PUTS_PER_MINUTE_MAX)
+    })
+    .prefault({}),
   connectionsMax: z.int().min(8).max(10_000).default(300),
   sessionsMax: z.int().min(1).max(100_000).default(1_000),
   sessions: z
@@ -301,17 +316,20 @@ export const configSchema = z.strictObject({
       waitMax: duration({ minMs: SECOND, maxMs: 10 * 60 * SECOND }).prefault('5m'),
       /** a task that waits for an answer fails after this; 0s: never */
       interrupt: duration({ minMs: 0, maxMs: 365 * DAY }).prefault('7d'),
+      /** tasks that are not over, in all and of one caller; above it TODO_LIMIT */
+      openMax: z.int().min(1).max(1_000_000).default(TODOS_DEFAULTS.openMax),
+      openPerCallerMax: z.int().min(1).max(1_000_000).default(TODOS_DEFAULTS.openPerCallerMax),
       /** attempts at a task; when the last one fails it lies among the dead letters */
       attemptsMax: z.int().min(1).max(100).default(3),
       /** wait after the first failed attempt, twice as long after each further one, up to the last */
       retryFirst: duration({ minMs: 0, maxMs: DAY }).prefault('1s'),
       retryLast: duration({ minMs: 0, maxMs: DAY }).prefault('5m')
     })
-    .transform(({ lease, waitMax, interrupt, attemptsMax, retryFirst, retryLast }) => ({
+    .transform(({ lease, waitMax, interrupt, retryFirst, retryLast, ...rest }) => ({
+      ...rest,
       leaseMs: lease,
       waitMaxMs: waitMax,
       interruptMs: interrupt,
-      attemptsMax,
       retryFirstMs: retryFirst,
       retryLastMs: retryLast
     }))

@@ -6,6 +6,7 @@ import type { Traffic } from '../net/traffic.ts'
 import type { LeveledLogger } from '../platform/pino-logger.ts'
 import type { RookeryNode } from '../rookery-node.ts'
 import { version } from '../version.ts'
+import { boundsOf } from './bounds.ts'
 import type { Observed } from './observed.ts'
 
 export interface NodeMetrics {
@@ -125,6 +126,9 @@ function networkMetrics(node: RookeryNode, { gauge, counter }: Into, traffic: Tr
     const states = node.sessions.list().map(({ state }) => state)
     for (const state of SESSION_STATES) it.set({ state }, states.filter((one) => one === state).length)
   })
+  gauge('bound_fill_ratio', 'how full a bound of the whole node is, 1: what comes next is refused', ['bound'], (it) => {
+    for (const { bound, used, max } of boundsOf(node)) it.set({ bound }, used / max)
+  })
   gauge('registry_keys', 'sets of entries that this node holds as a registrar', [], (it) => it.set(node.registry.stats().keys))
   gauge('registry_entries', 'entries in them', [], (it) => it.set(node.registry.stats().entries))
   gauge('registry_bytes', 'bytes of them', [], (it) => it.set(node.registry.stats().bytes))
@@ -138,10 +142,21 @@ function networkMetrics(node: RookeryNode, { gauge, counter }: Into, traffic: Tr
     for (const reason of REGISTRY_REFUSALS) it.inc({ reason }, refused[reason] ?? 0)
   })
   gauge('faulty_registrars', 'registrars that hid or invented entries', [], (it) => it.set(node.registry.faulty().length))
-  gauge('spaces', 'spaces that agents of this node announced or joined', ['role'], async (it) => {
-    const spaces = await node.spaces.list()
-    for (const role of ['curator', 'member'] as const) it.set({ role }, spaces.filter((one) => one.role === role).length)
+  gauge('spaces', 'spaces that agents of this node announced or joined', ['role'], (it) => {
+    for (const [role, count] of Object.entries(node.spaces.counts())) it.set({ role: role as 'curator' | 'member' }, count)
   })
+  gauge(
+    'space_records',
+    'records of them: all, those not known to lie at every registrar, and those whose refresh waits',
+    ['state'],
+    (it) => {
+      const { records, partial, waiting } = node.spaces.upkeep()
+      it.set({ state: 'kept' }, records)
+      it.set({ state: 'partial' }, partial)
+      it.set({ state: 'waiting' }, waiting)
+    }
+  )
+  gauge('space_records_late_seconds', 'how long the first of those waits', [], (it) => it.set(node.spaces.upkeep().lateMs / 1_000))
   gauge('discovery_requests_queued', 'anonymous requests of others taken and not yet answered', [], (it) =>
     it.set(node.discovery.stats().queued)
   )

@@ -9,6 +9,8 @@ import type { SessionManagerComponents, SessionManagerInit } from './settings.ts
 
 export const MINUTE_MS = 60_000
 export const DAY_MS = 86_400_000
+/** Sessions on disk of callers, unless more than that may be connected. */
+const STORED_MAX = 10_000
 /** What callers may have is `sessionsMax` and `storedMax`; our own agents may open this share more, so that no crowd of callers keeps them from calling. */
 const OWN_SHARE = 0.1
 /** Of what callers may have, this share goes to one PeerId at most, whose host may have hundreds of agents, */
@@ -42,7 +44,7 @@ export class ManagerState {
     this.own = new OwnIdentities(components.agents)
     this.store = new SessionStore(components.store)
     this.sessionsMax = init.sessionsMax ?? 1_000
-    this.storedMax = init.storedMax ?? 10_000
+    this.storedMax = init.storedMax ?? Math.max(STORED_MAX, this.sessionsMax)
     this.parkAfterMs = init.parkAfterMs ?? 30 * MINUTE_MS
   }
 

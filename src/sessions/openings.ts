@@ -119,7 +119,7 @@ export class Openings {
   /** @throws RookeryError `SESSION_BUSY` above what this node holds */
   start(pair: PairKey, from: LocalAgent, to: Eid, address: PeerAddress, held?: DurableSession, wants: Wants = NOTHING): Opening {
     if (this.#m.byCookies.size + this.#open.size >= this.#m.sessionsMaxOwn) throw this.#full()
-    if (held === undefined && this.#m.index.size >= this.#m.storedMaxOwn) throw this.#full()
+    if (held === undefined && this.#m.index.size >= this.#m.storedMaxOwn) throw this.#fullOnDisk()
     const resume = held === undefined ? undefined : purposeOf(held)
     const turn: Turn = { giveWay: () => {} }
     const opening: Opening = {
@@ -221,6 +221,16 @@ export class Openings {
       value: this.#m.sessionsMax,
       remedy: 'close some, or raise sessionsMax',
       data: { reason: 'sessionsMax' }
+    })
+  }
+
+  #fullOnDisk(): RookeryError {
+    const { storedMax } = this.#m
+    return sessionError('SESSION_BUSY', `this node already keeps ${this.#m.index.size} sessions, those included that only its disk holds`, {
+      field: 'sessionsMax',
+      value: this.#m.sessionsMax,
+      remedy: `close some of those that "rookery session list" shows, or raise sessionsMax above ${storedMax}`,
+      data: { reason: 'storedMax', max: storedMax }
     })
   }
 }

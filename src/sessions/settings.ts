@@ -80,7 +80,7 @@ export interface SessionManagerInit {
   fullWaitSeconds?: number
   /** liveness and teardown times, for tests */
   times?: StreamTimes
-  /** sessions on disk; above it a new one is refused as over capacity. Default 10,000 */
+  /** sessions on disk; above it a new one is refused as over capacity. Default 10,000, or sessionsMax where that is more */
   storedMax?: number
   /** bytes that wait to be sent or acknowledged, in all sessions; above it a session that has more than 1 MiB of it gets `SESSION_QUEUE_FULL`. Default 512 MiB */
   sendBytesAllMax?: number

@@ -12,14 +12,14 @@ import type { Random } from '../platform/random.ts'
 import type { Store } from '../store/store.ts'
 import type { NetworkKind } from './address-scope.ts'
 import { CuratorMemory } from './curators.ts'
-import { withDeadline } from './deadline.ts'
+import { eachOf, withDeadline } from './deadline.ts'
 import { FindPages } from './find-pages.ts'
 import { createMemberReader, type MemberReader } from './member-reader.ts'
 import { OwnPrunes } from './own-prunes.ts'
 import { OwnSpaceSigner } from './own-space-signer.ts'
 import { OwnSpaceUpkeep } from './own-space-upkeep.ts'
 import { nameText, type OwnAnnounce, type OwnSpace, OwnSpaces } from './own-spaces.ts'
-import { Refresher } from './refresher.ts'
+import { Refresher, type UpkeepStats } from './refresher.ts'
 import type { RegistryClient } from './registry-client.ts'
 import { SequenceBook } from './sequence-book.ts'
 import { ShardCensus } from './shard-census.ts'
@@ -31,8 +31,10 @@ import { createSpaceSearch, type SpaceSearch } from './space-search.ts'
 import { showSpace } from './space-show.ts'
 import type { FindQuery, JoinInput, OwnSpaceView, PublishOptions, Spaces } from './spaces.ts'
 
-/** What a stop may spend on telling others. */
-const WITHDRAW_MS = 3_000
+/** What a stop may spend on telling others, within what a node's stop has for it. */
+const WITHDRAW_MS = 1_400
+/** Withdrawals told at once: thousands together would all be late, and hold up the process past its stop. */
+const WITHDRAW_AT_ONCE = 16
 
 export interface SpacesComponents {
   host: Host
@@ -213,6 +215,16 @@ class NodeSpaces implements Spaces {
     }
   }
 
+  counts(): { curator: number; member: number } {
+    const counts = { curator: 0, member: 0 }
+    for (const space of this.#c.own.all()) if (space.record.payload.gone !== true) counts[space.role]++
+    return counts
+  }
+
+  upkeep(): UpkeepStats {
+    return this.#c.refresher.stats()
+  }
+
   async idle(): Promise<void> {
     await this.#c.refresher.idle()
     await this.#c.census.idle()
@@ -222,12 +234,22 @@ class NodeSpaces implements Spaces {
     this.#unsubscribe()
     await Promise.all([this.#c.refresher.stop(), this.#c.census.stop()])
     if (withdraw === 'no') return
-    try {
-      await withDeadline(this.#c.clock, WITHDRAW_MS, undefined, async (signal) => {
-        await Promise.all(this.#c.own.all().map((space) => this.#c.upkeep.withdraw(space, signal)))
+    const spaces = this.#c.own.all()
+    let told = 0
+    let failure: unknown
+    await withDeadline(this.#c.clock, WITHDRAW_MS, undefined, async (signal) => {
+      await eachOf(spaces, WITHDRAW_AT_ONCE, async (space) => {
+        if (signal.aborted) return
+        try {
+          await this.#c.upkeep.withdraw(space, signal)
+          told++
+        } catch (error) {
+          failure ??= error
+        }
       })
-    } catch (error) {
-      this.#c.logger.warn({ error }, 'not every withdrawal was told; the rest expires by itself')
+    })
+    if (told < spaces.length) {
+      this.#c.logger.warn({ told, of: spaces.length, error: failure }, 'not every withdrawal was told; the rest expires by itself')
     }
   }
 }

@@ -1,4 +1,5 @@
 import type { Clock } from '../platform/clock.ts'
+import { DueTimes } from '../platform/due-times.ts'
 import type { Logger } from '../platform/logger.ts'
 import { type Random, randomFraction } from '../platform/random.ts'
 
@@ -32,8 +33,20 @@ interface Item {
   signedAtMs: number
   signDueMs: number
   putDueMs: number
+  /** 0 once they lie everywhere */
   retryMs: number
-  running: Promise<void> | undefined
+  isRunning: boolean
+}
+
+/** How it stands with what is kept alive. */
+export interface UpkeepStats {
+  records: number
+  /** not known to lie at every place that they belong to */
+  partial: number
+  /** due, and not begun: others have their turn */
+  waiting: number
+  /** how long the first of those waits, ms; 0 where none does */
+  lateMs: number
 }
 
 /** Refreshes at once; the others wait their turn. */
@@ -58,11 +71,13 @@ export class Refresher {
   readonly #random: Random
   readonly #logger: Logger
   readonly #items = new Map<string, Item>()
+  /** when each is due that is not under way: what is due first goes first, however many there are */
+  readonly #due = new DueTimes()
+  readonly #running = new Set<Promise<void>>()
   readonly #stopping = new AbortController()
   #cancelTimer: () => void = () => {}
   #cancelSoon: (() => void) | undefined
   #broughtForwardAtMs = Number.NEGATIVE_INFINITY
-  #running = 0
   /** wall clock less elapsed time, as it was looked at last */
   #offsetMs: number
   #steps = 0
@@ -77,15 +92,35 @@ export class Refresher {
   keep(name: string, what: Refreshable): void {
     const nowMs = this.#clock.nowMs()
     this.#afterStep(nowMs)
-    const item: Item = { what, signedAtMs: what.signedAtMs, signDueMs: 0, putDueMs: nowMs, retryMs: RETRY_MIN_MS, running: undefined }
+    const item: Item = { what, signedAtMs: what.signedAtMs, signDueMs: 0, putDueMs: nowMs, retryMs: RETRY_MIN_MS, isRunning: false }
     this.#items.set(name, item)
     item.signDueMs = this.#signDue(what, what.signedAtMs)
     if (what.coverage !== 'none') this.#putLater(item, what.coverage)
+    this.#setDue(name, item)
     this.#look()
   }
 
   forget(name: string): void {
     this.#items.delete(name)
+    this.#due.set(name, undefined)
+  }
+
+  stats(): UpkeepStats {
+    const nowMs = this.#clock.nowMs()
+    const stats: UpkeepStats = { records: this.#items.size, partial: 0, waiting: 0, lateMs: 0 }
+    for (const item of this.#items.values()) {
+      if (item.retryMs > 0) stats.partial++
+      const dueMs = item.isRunning ? Number.POSITIVE_INFINITY : dueOf(item)
+      if (dueMs > nowMs) continue
+      stats.waiting++
+      // what is to be signed at once has no time at which it fell due
+      if (Number.isFinite(dueMs)) stats.lateMs = Math.max(stats.lateMs, nowMs - dueMs)
+    }
+    return stats
+  }
+
+  #setDue(name: string, item: Item): void {
+    this.#due.set(name, dueOf(item))
   }
 
   /** A peer arrived: what does not lie everywhere yet gets its chance, at most every half minute. */
@@ -95,13 +130,25 @@ export class Refresher {
     this.#cancelSoon = this.#clock.after(waitMs, () => {
       this.#cancelSoon = undefined
       this.#broughtForwardAtMs = this.#clock.monotonicMs()
-      for (const item of this.#items.values()) if (item.retryMs > 0) item.putDueMs = this.#clock.nowMs()
-      this.#look()
+      const nowMs = this.#clock.nowMs()
+      this.#bringForward((item) => {
+        if (item.retryMs > 0) item.putDueMs = nowMs
+      })
     })
   }
 
   signSoon(): void {
-    for (const item of this.#items.values()) item.signDueMs = this.#clock.nowMs()
+    const nowMs = this.#clock.nowMs()
+    this.#bringForward((item) => {
+      item.signDueMs = nowMs
+    })
+  }
+
+  #bringForward(change: (item: Item) => void): void {
+    for (const [name, item] of this.#items) {
+      change(item)
+      if (!item.isRunning) this.#setDue(name, item)
+    }
     this.#look()
   }
 
@@ -117,9 +164,10 @@ export class Refresher {
     if (Math.abs(offsetMs - this.#offsetMs) <= STEP_MS) return
     this.#offsetMs = offsetMs
     this.#steps++
-    for (const item of this.#items.values()) {
+    for (const [name, item] of this.#items) {
       item.signDueMs = nowMs
       item.putDueMs = nowMs
+      if (!item.isRunning) this.#setDue(name, item)
     }
   }
 
@@ -146,19 +194,20 @@ export class Refresher {
     const nowMs = this.#clock.nowMs()
     this.#afterStep(nowMs)
     let nextMs = nowMs + LOOK_MS
-    for (const [name, item] of this.#items) {
-      if (item.running !== undefined) continue
-      const dueMs = Math.min(item.signDueMs, item.putDueMs)
-      if (dueMs > nowMs) nextMs = Math.min(nextMs, dueMs)
-      else if (this.#running < AT_ONCE_MAX) this.#start(name, item, item.signDueMs <= nowMs ? 'sign' : 'put')
+    for (let due = this.#due.first(); due !== undefined; due = this.#due.first()) {
+      if (due.atMs > nowMs) nextMs = Math.min(nextMs, due.atMs)
+      if (due.atMs > nowMs || this.#running.size >= AT_ONCE_MAX) break
+      const item = this.#items.get(due.id) as Item
+      this.#due.set(due.id, undefined)
+      this.#start(due.id, item, item.signDueMs <= nowMs ? 'sign' : 'put')
     }
     this.#cancelTimer = this.#clock.after(nextMs - nowMs, () => this.#look())
   }
 
   #start(name: string, item: Item, verb: 'sign' | 'put'): void {
-    this.#running++
+    item.isRunning = true
     const steps = this.#steps
-    item.running = item.what[verb](this.#stopping.signal)
+    const run: Promise<void> = item.what[verb](this.#stopping.signal)
       .then((done) => {
         if (done.next === 'forget') return this.#forgetIfSame(name, item)
         if (done.signedAtMs !== item.signedAtMs) {
@@ -175,23 +224,21 @@ export class Refresher {
         if (verb === 'sign') item.signDueMs = item.putDueMs
       })
       .then(() => {
-        item.running = undefined
-        this.#running--
+        item.isRunning = false
+        this.#running.delete(run)
+        if (this.#items.get(name) === item) this.#setDue(name, item)
         this.#look()
       })
+    this.#running.add(run)
   }
 
   #forgetIfSame(name: string, item: Item): void {
-    if (this.#items.get(name) === item) this.#items.delete(name)
+    if (this.#items.get(name) === item) this.forget(name)
   }
 
   /** Resolves when nothing is under way. */
   async idle(): Promise<void> {
-    for (;;) {
-      const running = [...this.#items.values()].map((item) => item.running).filter((work) => work !== undefined)
-      if (running.length === 0) return
-      await Promise.all(running)
-    }
+    while (this.#running.size > 0) await Promise.all(this.#running)
   }
 
   async stop(): Promise<void> {
@@ -200,4 +247,8 @@ export class Refresher {
     this.#cancelSoon?.()
     await this.idle()
   }
+}
+
+function dueOf({ signDueMs, putDueMs }: Item): number {
+  return Math.min(signDueMs, putDueMs)
 }

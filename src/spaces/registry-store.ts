@@ -26,6 +26,7 @@ import type { Logger } from '../platform/logger.ts'
 import { cborCodec, type Store, type Table, type WriteOp } from '../store/store.ts'
 import { LeastWork } from './least-work.ts'
 import { PublishBudget } from './publish-budget.ts'
+import { REGISTRY_BYTES_MAX, REGISTRY_PUTS_PER_MINUTE_MAX } from './registry-bounds.ts'
 
 /** Rows that one LIST looks at before it answers with what it has and a cursor. */
 const LIST_SCAN_MAX = 1_000
@@ -127,11 +128,11 @@ class LevelRegistryStore implements RegistryStore {
     this.#membersMax = init.membersMax ?? 10_000
     this.#othersMax = init.othersMax ?? 1_000
     this.#workBits = init.workBits ?? { first: PUT_BITS_FIRST, full: PUT_BITS_FULL }
-    this.#bytesMax = init.bytesMax ?? 64 * 1024 * 1024
+    this.#bytesMax = init.bytesMax ?? REGISTRY_BYTES_MAX
     this.#closerKnown = init.closerKnown ?? (() => 0)
     this.#closerMax = init.closerMax ?? 40
     this.#evidence = init.evidence
-    this.#budget = new PublishBudget(this.#clock, init.putsPerMinuteMax ?? 32)
+    this.#budget = new PublishBudget(this.#clock, init.putsPerMinuteMax ?? REGISTRY_PUTS_PER_MINUTE_MAX)
   }
 
   async load(): Promise<void> {
@@ -358,27 +359,40 @@ class LevelRegistryStore implements RegistryStore {
   async #sweep(): Promise<number> {
     this.#sweptAtMs = this.#clock.monotonicMs()
     let removed = 0
+    let last = ''
     for (;;) {
       const nowSec = Math.floor(this.#clock.nowMs() / 1_000)
-      const due: string[] = []
-      for await (const name of this.#expiries.keys({ lt: expiryKey(nowSec + 1, ''), limit: SWEEP_ROWS_MAX })) due.push(name)
-      if (due.length === 0 || this.#stopped) return removed
-      await Promise.all(due.map((name) => this.#remove(name)))
-      removed += due.length
+      const due = new Map<string, string[]>()
+      // from where it stands: what was just removed lies in the files still, and is looked over each time
+      for await (const name of this.#expiries.keys({ gt: last, lt: expiryKey(nowSec + 1, ''), limit: SWEEP_ROWS_MAX })) {
+        const setKey = setKeyOf(rowKeyOf(name))
+        due.set(setKey, [...(due.get(setKey) ?? []), name])
+        last = name
+        removed++
+      }
+      if (due.size === 0 || this.#stopped) return removed
+      await Promise.all([...due].map(([setKey, names]) => this.#remove(setKey, names)))
     }
   }
 
-  async #remove(name: string): Promise<void> {
-    const rowKey = name.slice(EXPIRY_DIGITS + 1)
-    const setKey = setKeyOf(rowKey)
+  /** What has expired of one set, in one batch: a sync for each would hold up a large set, and who puts into it, for minutes. */
+  async #remove(setKey: string, names: readonly string[]): Promise<void> {
     await this.#locks.run(setKey, async () => {
-      const row = await this.#rows.get(rowKey)
-      const ops = [this.#expiries.del(name)]
-      const expired = row !== undefined && expiryKey(row.e, rowKey) === name
-      if (expired) ops.push(this.#rows.del(rowKey))
+      const ops: WriteOp[] = []
+      let entries = 0
+      let bytes = 0
+      for (const name of names) {
+        const rowKey = rowKeyOf(name)
+        const row = await this.#rows.get(rowKey)
+        ops.push(this.#expiries.del(name))
+        if (row === undefined || expiryKey(row.e, rowKey) !== name) continue
+        ops.push(this.#rows.del(rowKey))
+        entries++
+        bytes += cost(row.r)
+      }
       await this.#store.commit(ops)
-      if (!expired) return
-      this.#count(setKey, -1, -cost(row.r))
+      if (entries === 0) return
+      this.#count(setKey, -entries, -bytes)
       this.#least.removed(setKey)
     })
   }
@@ -406,6 +420,7 @@ const EXPIRY_DIGITS = 14
 /** code of the set and key, in hex */
 const SET_KEY_CHARS = 2 * 33
 
+const rowKeyOf = (expiry: string) => expiry.slice(EXPIRY_DIGITS + 1)
 const expiryKey = (expSec: number, rowKey: string) => `${String(expSec).padStart(EXPIRY_DIGITS, '0')}:${rowKey}`
 const setKeyName = (set: RegistrySet, key: Uint8Array) => toHex(registryKeyName(set, key))
 const setKeyOf = (rowKey: string) => rowKey.slice(0, SET_KEY_CHARS)

@@ -4,6 +4,7 @@ import type { JoinRecord } from '../../protocol/records/join.ts'
 import type { LocatorRecord } from '../../protocol/records/locator.ts'
 import type { LocalAgent } from '../identity/agent.ts'
 import type { PeerAddress } from '../net/host.ts'
+import type { UpkeepStats } from './refresher.ts'
 
 /**
  * Why a curator is followed: the name pins it; it is an agent of this node; it was the first that this node accepted, or the owner said so; nothing is known
@@ -216,6 +217,10 @@ export interface Spaces {
   handOver(from: LocalAgent, to: LocalAgent, options?: PublishOptions): Promise<void>
   /** what our own agents announced and joined */
   list(): Promise<OwnSpaceView[]>
+  /** How many there are in {@link list}, by role. */
+  counts(): { curator: number; member: number }
+  /** How it stands with the refreshing of them. */
+  upkeep(): UpkeepStats
   /** The live joins of our own agents, as they were signed last. */
   joins(): JoinRecord[]
   stop(options?: { withdraw: 'yes' | 'no' }): Promise<void>

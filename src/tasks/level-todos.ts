@@ -106,6 +106,11 @@ export class LevelTodos implements Todos {
     return this.#settings
   }
 
+  /** Todos that are not terminal. */
+  get openCount(): number {
+    return this.#journal.open.size
+  }
+
   /** Loads what is not terminal; claims of the last process's own workers go back to pending, and what was due meanwhile happens now. */
   async open(): Promise<void> {
     await this.#journal.load()

@@ -1,7 +1,7 @@
 import type { EidHex } from '../../protocol/identity/eid.ts'
 import type { Clock } from '../platform/clock.ts'
+import { DueTimes } from '../platform/due-times.ts'
 import { CallerCounts } from './caller-counts.ts'
-import { DueTimes } from './due-times.ts'
 import { stateClass } from './states.ts'
 import type { TodoState } from './todo.ts'
 

@@ -22,12 +22,21 @@ export function todoTerminal(todo: Todo): RookeryError {
   })
 }
 
+/** What the bounds on open Todos count, and the settings that raise them. */
+const LIMITS: { readonly [bound: string]: { words: (max: string) => string; field: string } } = {
+  open: { words: (max) => `${max} tasks are open here, the most that may be`, field: 'tasks.openMax' },
+  caller: { words: (max) => `this caller has ${max} open tasks here, the most that one may have`, field: 'tasks.openPerCallerMax' }
+}
+
 /** @param bound - which one, `data.kind` of the error */
-export function todoLimit(bound: string, max: number, remedy = 'wait until earlier tasks have ended, or cancel some'): RookeryError {
-  return new RookeryError('TODO_LIMIT', `the bound of ${max} (${bound}) is reached`, {
+export function todoLimit(bound: string, max: number, remedy?: string): RookeryError {
+  const { words, field } = LIMITS[bound] ?? {}
+  const raise = field === undefined ? '' : `; the owner of the node can raise ${field}`
+  return new RookeryError('TODO_LIMIT', words?.(max.toLocaleString('en')) ?? `the bound of ${max} (${bound}) is reached`, {
     kind: 'refused',
+    ...(field === undefined ? {} : { field }),
     data: { kind: bound, max },
-    remedy
+    remedy: remedy ?? `wait until earlier tasks have ended, or cancel some${raise}`
   })
 }
 

@@ -104,7 +104,7 @@ const LABELS: { readonly [label: string]: RegExp } = {
   peer: /^12D3KooW/,
   agent: /^alice$/,
   state:
-    /^(accepts|asleep|ok|full|failing|down|established|disconnected|closing|closed|pending|claimed|input-required|auth-required|done|failed|canceled|rejected|waiting|ended)$/,
+    /^(accepts|asleep|ok|full|failing|down|established|disconnected|closing|closed|pending|claimed|input-required|auth-required|done|failed|canceled|rejected|waiting|ended|kept|partial)$/,
   door: /^(a2a-json-rpc|a2a-rest|card|agent-http|mcp|ops|none|a2a-http|a2a-pss|asleep-queue|library|control|node)$/,
   route:
     /^(none|\/healthz|\/readyz|\/metrics|(\/agents\/\{did\})?(\/|\/v1\/work(\/events|\/claim|\/\{id\}(\/[a-z]+)?)?|\/mcp|\/\.well-known\/agent-card\.json|\/[a-zA-Z:{}/]*)?)$/,
@@ -116,6 +116,7 @@ const LABELS: { readonly [label: string]: RegExp } = {
   protocol: /^\/[a-z0-9/.-]+$/,
   kind: /^(tasks|queue|outbox|keeping|replays|sessions|state|registry|dht|evidence|access|records|node|other|store|agents|keys|exports)$/,
   role: /^(curator|member)$/,
+  bound: /^(sessions|tasks|records)$/,
   query: /^(closest_peers|put|values)$/,
   level: /^(debug|info|warn|error)$/,
   le: /^(\+Inf|\d+(\.\d+)?)$/

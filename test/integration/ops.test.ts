@@ -56,7 +56,8 @@ describe("the operator's server", () => {
           { name: 'store', state: 'ok', detail: 'takes writes' },
           { name: 'a2a', state: 'ok', detail: node.httpUrl },
           { name: 'network', state: 'note', detail: expect.stringContaining('no peer') },
-          { name: 'handlers', state: 'ok', detail: 'all at work' }
+          { name: 'handlers', state: 'ok', detail: 'all at work' },
+          { name: 'bounds', state: 'ok', detail: 'none is near' }
         ]
       })
     }

@@ -151,6 +151,37 @@ describe('the refresher', () => {
     await refresher.stop()
   })
 
+  it('[G-28] begins with what has been due longest, and tells how many wait and for how long', async () => {
+    const refresher = start()
+    const begun: string[] = []
+    const gate = Promise.withResolvers<void>()
+    const item = (name: string, signedAgoMs: number) => {
+      const call = async (): Promise<Refreshed> => {
+        begun.push(name)
+        await gate.promise
+        return { signedAtMs: clock.nowMs(), coverage: 'full' }
+      }
+      refresher.keep(name, { ttlMs: HOUR_MS, signedAtMs: clock.nowMs() - signedAgoMs, coverage: 'full', sign: call, put: call })
+    }
+    for (const name of ['a', 'b', 'c', 'd']) item(name, 2 * HOUR_MS)
+    item('late', 40 * MINUTE_MS)
+    item('latest', 50 * MINUTE_MS)
+    item('later', 45 * MINUTE_MS)
+    item('not due', 0)
+    expect(begun).toEqual(['a', 'b', 'c', 'd'])
+    const { lateMs, ...counts } = refresher.stats()
+    expect(counts).toEqual({ records: 8, partial: 0, waiting: 3 })
+    expect(lateMs).toBeGreaterThanOrEqual(20 * MINUTE_MS)
+    expect(lateMs).toBeLessThanOrEqual(23 * MINUTE_MS)
+    refresher.forget('later')
+    gate.resolve()
+    await settle()
+    expect(begun.slice(4)).toEqual(['latest', 'late'])
+    await settle()
+    expect(refresher.stats()).toEqual({ records: 7, partial: 0, waiting: 0, lateMs: 0 })
+    await refresher.stop()
+  })
+
   it('runs at most four at once, and nothing after its stop', async () => {
     const refresher = start()
     let running = 0

@@ -380,6 +380,24 @@ describe('over time', () => {
     await stopped
   })
 
+  it('tells few withdrawals at once, so that a stop with many spaces is not late with all of them', async () => {
+    const [a, b] = (await nodesFor([alice, bob])) as [FakeNode, FakeNode]
+    for (let i = 0; i < 40; i++) await a.spaces.announce({ name: `org.agentnet/market-${i}@1`, curator: alice })
+    expect(a.spaces.counts()).toEqual({ curator: 40, member: 0 })
+    await b.registry.stop()
+    let asked = 0
+    await b.host.handle('/rookery/registry/1.0.0', () => {
+      asked++
+      return new Promise(() => {})
+    })
+    const stopped = a.spaces.stop({ withdraw: 'yes' })
+    for (let i = 0; i < 60; i++) await settle([])
+    expect(asked).toBeGreaterThan(0)
+    expect(asked).toBeLessThanOrEqual(16 * 3) // an announcement has its own set and two of children
+    clock.advance(3_000)
+    await stopped
+  })
+
   it('names what is wrong with a value and changes nothing', async () => {
     const [a] = (await nodesFor([alice])) as [FakeNode]
     for (const name of ['energy', 'org.agentnet/Energy@1', 'org.agentnet/energy', 'org.agentnet/energy@0', `${ENERGY}#did:key:nonsense`]) {

@@ -4,14 +4,19 @@ import { FRAME } from '../../../protocol/session/header.ts'
 import { nodeCrypto } from '../../../src/crypto/node-crypto.ts'
 import type { LocalAgent } from '../../../src/identity/agent.ts'
 import { ManualClock } from '../../../src/platform/clock.ts'
+import { silentLogger } from '../../../src/platform/logger.ts'
 import { seededRandom } from '../../../src/platform/random.ts'
 import { PSS_PROTOCOL } from '../../../src/sessions/create-session-manager.ts'
 import type { DurableSession } from '../../../src/sessions/durable-session.ts'
 import { IN_HAND_BYTES_ALL_MAX, UNSERVED_BYTES_MAX } from '../../../src/sessions/inbox.ts'
 import { initiate } from '../../../src/sessions/initiate.ts'
 import { LARGE_FRAMES_PER_PEER_MAX, LargeFrames } from '../../../src/sessions/large-frames.ts'
+import { ManagerState } from '../../../src/sessions/manager-state.ts'
 import { ATTEMPTS_MAX } from '../../../src/sessions/reconnects.ts'
 import { SessionStore, TOMBSTONES_MAX } from '../../../src/sessions/session-store.ts'
+import type { SessionManagerComponents, SessionManagerInit } from '../../../src/sessions/settings.ts'
+import { EseStore } from '../../../src/state/ese-store.ts'
+import { memoryKeySlots } from '../../../src/state/key-slots.ts'
 import { agentOf, MemoryHost, MemoryNet, memoryStore, type Node, nodeOn, Pair, settle } from './memory-net.ts'
 import { RotatingNode } from './rotating-node.ts'
 
@@ -289,6 +294,32 @@ describe('a crowd of cheap EIDs', () => {
     const called = await crowd(net, clock, 4, 2)
     expect(await tryOpen(called, called.agents[0] as LocalAgent, node)).toBe('refused')
     expect(await tryOpen(node, agentOf(1), called)).toBe('open')
+  })
+
+  it('[OD-24] says that it is the disk that is full of sessions, where fewer are connected than may be', async () => {
+    const [net, clock] = [new MemoryNet(), new ManualClock()]
+    const node = await nodeOn(new MemoryHost(net, 1), clock, [agentOf(1)], { sessionsMax: 100, storedMax: 2 })
+    const called = await crowd(net, clock, 2, 3)
+    const opening = (agent: LocalAgent) => node.manager.open(agentOf(1), agent.eid, { peer: called.host.peer, addrs: [] })
+    for (const agent of called.agents.slice(0, 2)) await opening(agent)
+    await expect(opening(called.agents[2] as LocalAgent)).rejects.toMatchObject({
+      code: 'SESSION_BUSY',
+      field: 'sessionsMax',
+      message: 'this node already keeps 2 sessions, those included that only its disk holds',
+      data: { reason: 'storedMax', max: 2 }
+    })
+  })
+
+  it('[OD-24] keeps as many on disk as may be connected, however many those are', async () => {
+    const store = memoryStore()
+    const eses = await EseStore.open({ store, crypto: nodeCrypto, keys: memoryKeySlots(seededRandom(1)) })
+    const components = {
+      store,
+      logger: silentLogger,
+      agents: { byEid: () => undefined, list: () => [] }
+    } as unknown as SessionManagerComponents
+    const stored = (init: SessionManagerInit) => new ManagerState(components, init, eses).storedMax
+    expect([stored({}), stored({ sessionsMax: 5_000 }), stored({ sessionsMax: 20_000 })]).toEqual([10_000, 10_000, 20_000])
   })
 })
 
