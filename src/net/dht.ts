@@ -11,7 +11,7 @@ import { withSignal } from '../platform/with-signal.ts'
 import type { DhtDatastore } from './dht-datastore.ts'
 import { type KadRpc, type Lookup, NO_PATH } from './dht-lookup.ts'
 import type { Dht, FoundPeer, PeerAddress } from './host.ts'
-import { alternately, beyondTheCrowd } from './key-region.ts'
+import { beyondTheCrowd, inTurn } from './key-region.ts'
 import { withoutPeer } from './multiaddrs.ts'
 import { NetworkSize } from './network-size.ts'
 
@@ -175,7 +175,7 @@ export class KademliaDht implements Dht {
     const nearest = await this.closestPeers(key, options)
     const { kad, crypto } = this.#c
     const around = await beyondTheCrowd({ dht: this, crypto }, key, nearest, { count: kad.k, ...options })
-    return alternately(around.slice(0, REGION_TIMES * kad.k), nearest)
+    return inTurn([around.slice(0, REGION_TIMES * kad.k), nearest])
   }
 
   /** @returns whether our own copy is the one held now; throws when the rules refuse the value itself */

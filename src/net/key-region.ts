@@ -39,13 +39,14 @@ export async function beyondTheCrowd(
   const found = await Promise.all(
     regionKeys(crypto, key, { nodes, count }).map((beside) => dht.closestPeers(beside, { countMax: count, ...options }))
   )
-  return found.reduce<FoundPeer[]>((sofar, more) => alternately(sofar, more), []).filter(({ peer }) => !names.includes(peer))
+  return inTurn(found).filter(({ peer }) => !names.includes(peer))
 }
 
 /** One of each in turn, each peer once. */
-export function alternately(first: readonly FoundPeer[], second: readonly FoundPeer[]): FoundPeer[] {
-  const all = Array.from({ length: Math.max(first.length, second.length) }, (_, i) => [first[i], second[i]]).flat()
-  return [...new Map(all.filter((one) => one !== undefined).map((one) => [one.peer, one])).values()]
+export function inTurn(lists: readonly (readonly FoundPeer[])[]): FoundPeer[] {
+  const longest = Math.max(0, ...lists.map(({ length }) => length))
+  const all = Array.from({ length: longest }, (_, i) => lists.flatMap((list) => list[i] ?? [])).flat()
+  return [...new Map(all.map((one) => [one.peer, one])).values()]
 }
 
 /**

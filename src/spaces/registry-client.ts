@@ -21,7 +21,7 @@ import { ProtocolError } from '../../protocol/errors.ts'
 import type { RegistryEvidence } from '../evidence/evidence.ts'
 import { readFrame, writeFrame } from '../net/frame.ts'
 import type { FoundPeer, Host, PeerAddress } from '../net/host.ts'
-import { alternately, beyondTheCrowd } from '../net/key-region.ts'
+import { beyondTheCrowd, inTurn } from '../net/key-region.ts'
 import { networkOf } from '../net/multiaddrs.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
@@ -155,7 +155,7 @@ export function createRegistryClient(components: ClientComponents, init: Registr
     const others = await beyondTheCrowd({ dht: host.dht, crypto }, key, closest, crowd)
     const around = spread([...near, ...others]).slice(near.length, near.length + registrarsMax)
     // drawn: who grinds itself the nearest places is asked no sooner than others
-    const chosen = around.length === 0 ? shuffled(random, near) : alternately(shuffled(random, around), shuffled(random, near))
+    const chosen = around.length === 0 ? shuffled(random, near) : inTurn([shuffled(random, around), shuffled(random, near)])
     if (chosen.length === 0) chosen.push({ peer: host.peer, addrs: [] })
     lately.set(key, chosen)
     return chosen

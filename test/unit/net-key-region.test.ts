@@ -2,7 +2,7 @@ import { base58btc } from 'multiformats/bases/base58'
 import { describe, expect, it } from 'vitest'
 import { concat } from '../../protocol/bytes.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
-import { isCrowded, nodesEstimated, placeOfPeer, regionKeys } from '../../src/net/key-region.ts'
+import { beyondTheCrowd, isCrowded, nodesEstimated, placeOfPeer, regionKeys } from '../../src/net/key-region.ts'
 import { seededRandom } from '../../src/platform/random.ts'
 
 const K = 20
@@ -71,6 +71,31 @@ describe('the region around a key', () => {
       const theirs = regionFor(nodes)
       expect([...mine].filter((peer) => theirs.has(peer) && !ground.includes(peer)).length).toBeGreaterThanOrEqual(K / 2)
     }
+  })
+
+  it('is taken from all four of its places alike, so who estimates half or twice as many nodes finds most of the same', async () => {
+    const everyone = [...network, ...ground]
+    const count = 20
+    const found = (peers: string[]) => peers.map((peer) => ({ peer, addrs: [] }))
+    const chosenFor = async (nodes: number) => {
+      const dht = {
+        closestPeers: async (beside: Uint8Array) => found(nearest(everyone, nodeCrypto.sha256(beside), count)),
+        nodes: async () => nodes,
+        routingTableSize: () => 100
+      }
+      const others = await beyondTheCrowd({ dht, crypto: nodeCrypto }, key, found(ground), { count })
+      return others.slice(0, count).map(({ peer }) => peer)
+    }
+    const mine = await chosenFor(network.length)
+    for (const beside of regionKeys(nodeCrypto, key, { nodes: network.length, count })) {
+      const there = nearest(everyone, nodeCrypto.sha256(beside), count)
+      expect(mine.filter((peer) => there.includes(peer)).length).toBeGreaterThanOrEqual(count / 4)
+    }
+    for (const nodes of [network.length / 2, network.length * 2]) {
+      const theirs = new Set(await chosenFor(nodes))
+      expect(mine.filter((peer) => theirs.has(peer)).length).toBeGreaterThanOrEqual(count * 0.6)
+    }
+    expect(await chosenFor(1_000_000)).toEqual([])
   })
 
   it('searches no key for longer than sixteen bits of a place take', () => {
