@@ -24,7 +24,7 @@ describe('connected peers that miss in the routing table', () => {
       }
     }
     const connected = async (wanted: (peer: string) => boolean) => [held, dead, missing].filter((peer) => wanted(peer.toString()))
-    const dht = new KademliaDht({ kad: { routingTable }, crypto: nodeCrypto, connected } as never)
+    const dht = new KademliaDht({ kad: { routingTable }, peer: await newPeer(), crypto: nodeCrypto, connected } as never)
     await dht.takeInConnected()
     expect(tried).toEqual([dead, missing].map(String))
     expect(dht.table()).toEqual([held, missing].map(String))
