@@ -242,7 +242,7 @@ export class KeeperStore {
   /** Drops what has ended: objects, and words that no issuer can want any more. */
   async sweep(): Promise<void> {
     await this.#queue.sweep()
-    const now = Math.floor(this.#guard.settledMs()).toString(16).padStart(14, '0')
+    const now = this.#guard.settledMs().toString(16).padStart(14, '0')
     const ended: string[] = []
     for await (const key of this.#ends.keys({ lt: now })) ended.push(key)
     await this.#store.commit(ended.flatMap((key) => [this.#ends.del(key), this.#confirmed.del(key.slice(15))]))

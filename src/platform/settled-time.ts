@@ -10,17 +10,17 @@ export const SETTLE_MS = 15 * 60_000
  * thrown away meanwhile would stay lost: a step ahead counts once it has stood for {@link SETTLE_MS}, a step back at once.
  */
 export class SettledTime {
-  readonly #clock: Clock
+  readonly #clock: Pick<Clock, 'nowMs' | 'monotonicMs'>
   /** wall clock less elapsed time, as it is believed */
   #offsetMs: number
   #aheadSinceMs: number | undefined
 
-  constructor(clock: Clock) {
+  constructor(clock: Pick<Clock, 'nowMs' | 'monotonicMs'>) {
     this.#clock = clock
     this.#offsetMs = clock.nowMs() - clock.monotonicMs()
   }
 
-  /** Never later than the wall clock. */
+  /** Never later than the wall clock, and whole as that is: keys on disk are made of it. */
   nowMs(): number {
     const [wallMs, elapsedMs] = [this.#clock.nowMs(), this.#clock.monotonicMs()]
     const offsetMs = wallMs - elapsedMs
@@ -30,7 +30,7 @@ export class SettledTime {
       return wallMs
     }
     this.#aheadSinceMs ??= elapsedMs
-    if (elapsedMs - this.#aheadSinceMs < SETTLE_MS) return elapsedMs + this.#offsetMs
+    if (elapsedMs - this.#aheadSinceMs < SETTLE_MS) return Math.floor(elapsedMs + this.#offsetMs)
     this.#aheadSinceMs = undefined
     this.#offsetMs = offsetMs
     return wallMs

@@ -154,6 +154,15 @@ describe('who took a record while its clock was ahead', () => {
 })
 
 describe('what is thrown away because its time is over', () => {
+  it('[F062] the time by which things are thrown away is whole, for keys are made of it, though elapsed time has fractions', () => {
+    let wallMs = 1_800_000_000_000
+    let elapsedMs = 12.375
+    const settled = new SettledTime({ nowMs: () => wallMs, monotonicMs: () => elapsedMs })
+    wallMs += DAY_MS
+    elapsedMs += 1_000.8125
+    expect(settled.nowMs()).toBe(1_800_000_001_000)
+  })
+
   it('[G-10] goes by a clock that jumped ahead only once that has stood for a quarter of an hour, and by one that went back at once', () => {
     const clock = new ManualClock()
     const settled = new SettledTime(clock)
