@@ -18,6 +18,7 @@ import { RookeryError } from '../errors.ts'
 import type { StandingView } from '../evidence/evidence.ts'
 import type { LocalPointView } from '../local/local-points.ts'
 import type { ReachabilityReport } from '../net/reachability.ts'
+import type { BoundUse } from '../ops/bounds.ts'
 import type { OwnPointView, PointView } from '../points/points.ts'
 import type { SessionInfo } from '../sessions/session.ts'
 import type { SessionDetails } from '../sessions/session-details.ts'
@@ -392,6 +393,8 @@ export interface NodeStatus {
   ops: { url: string } | undefined
   /** every bound in force, by setting name (OD-30) */
   bounds: Record<string, number>
+  /** bounds of the whole node that what others do has filled to nine tenths or more; absent: none */
+  boundsNear?: BoundUse[]
 }
 
 /** What is wrong with the node's network, the worst first, and all that was looked at. */

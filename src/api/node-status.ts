@@ -7,6 +7,7 @@ import { FRIENDS_PENDING_MAX } from '../friends/friend-rows.ts'
 import { GRANTS_MAX } from '../grants/grants.ts'
 import { AGENTS_MAX } from '../identity/agents.ts'
 import type { HostedAgent } from '../identity/hosted-agent.ts'
+import { BOUND_NEAR, boundsOf } from '../ops/bounds.ts'
 import { PUSH_CONFIGS_MAX } from '../push/push-rows.ts'
 import type { RookeryNode } from '../rookery-node.ts'
 import { version } from '../version.ts'
@@ -52,6 +53,7 @@ export async function nodeStatus(node: RookeryNode): Promise<NodeStatus> {
   const peers = host.peers().length
   const fault = host.fault?.()
   const spaces = await node.spaces.list()
+  const near = boundsOf(node).filter(({ used, max }) => used >= max * BOUND_NEAR)
   return {
     node: {
       peer: node.peer,
@@ -82,7 +84,8 @@ export async function nodeStatus(node: RookeryNode): Promise<NodeStatus> {
     spaces: spaces.map(({ role, agent, name, expiresAtMs }) => ({ role, agent, name, expiresAtMs })),
     http: node.httpUrl === undefined ? undefined : { url: node.httpUrl },
     ops: node.opsUrl === undefined ? undefined : { url: node.opsUrl },
-    bounds: boundsInForce(node)
+    bounds: boundsInForce(node),
+    ...(near.length === 0 ? {} : { boundsNear: near })
   }
 }
 

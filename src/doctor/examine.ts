@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import type { CryptoProvider } from '../../protocol/crypto/provider.ts'
 import type { LoadedConfig } from '../config/load.ts'
+import { type BoundUse, boundText } from '../ops/bounds.ts'
 import type { Clock } from '../platform/clock.ts'
 import { volumeSpace } from '../platform/files.ts'
 import type { Random } from '../platform/random.ts'
@@ -18,7 +19,7 @@ export interface Examination {
   dataDir: string
   load: () => LoadedConfig
   /** what the running node says of itself; undefined where none runs */
-  running: { drainHeld?: string | undefined } | undefined
+  running: { drainHeld?: string | undefined; boundsNear?: readonly BoundUse[] | undefined } | undefined
   software: string
   space?: (path: string) => Promise<{ freeBytes: number; totalBytes: number }>
 }
@@ -43,6 +44,7 @@ export async function examineLocally(
     if (running === undefined) found.push(...leftoverFindings(dataDir), ...(await storeFindings(dataDir, software)))
   }
   if (running?.drainHeld !== undefined) found.push(heldFinding(running.drainHeld))
+  found.push(...(running?.boundsNear ?? []).map(boundFinding))
   if (loaded !== undefined) {
     found.push(...bootstrapFindings(loaded))
     if (running === undefined) found.push(...(await portFindings(loaded)))
@@ -65,5 +67,16 @@ function heldFinding(why: string): Fixable {
     title: 'no queue is handed over: the clock reads too early',
     evidence: [why],
     remedy: 'set the clock; if it is right as it is, `rookery wake AGENT --trust-clock` says so'
+  }
+}
+
+function boundFinding(use: BoundUse): Fixable {
+  const isReached = use.used >= use.max
+  return {
+    code: 'BOUND_NEAR',
+    severity: isReached ? 'problem' : 'warning',
+    title: isReached ? `the bound of ${use.bound} is reached: ${use.beyond}` : `the bound of ${use.bound} is nearly reached`,
+    evidence: [boundText(use)],
+    remedy: `see what fills it, or raise \`${use.setting}\`; how far one node grows, and what it takes, is told in docs/scale.md`
   }
 }

@@ -11,6 +11,7 @@ export const LOCAL_FINDINGS = [
   'PORT_IN_USE',
   'CLOCK_WRONG',
   'QUEUES_HELD',
+  'BOUND_NEAR',
   'DISK_FULL',
   'DISK_LOW',
   'STORE_DAMAGED',

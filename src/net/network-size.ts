@@ -7,6 +7,8 @@ import { nodesEstimated, placeOfPeer } from './key-region.ts'
 const PLACES = 3
 /** An estimate is used for so long. */
 const FRESH_MS = 600_000
+/** That nothing can be told yet, for so long only: tables grow. */
+const FRESH_UNKNOWN_MS = 15_000
 
 export interface NetworkSizeComponents {
   /** PeerId of this node, text form */
@@ -27,7 +29,7 @@ export interface NetworkSizeComponents {
  */
 export class NetworkSize {
   readonly #c: NetworkSizeComponents
-  #known: { nodes: number; atMs: number } | undefined
+  #known: { nodes: number | undefined; untilMs: number } | undefined
   #asking: Promise<number | undefined> | undefined
 
   constructor(components: NetworkSizeComponents) {
@@ -37,7 +39,7 @@ export class NetworkSize {
   /** undefined where nobody is known, or too few. Look-ups that fail are left out. */
   async nodes(): Promise<number | undefined> {
     const { clock } = this.#c
-    if (this.#known !== undefined && clock.monotonicMs() - this.#known.atMs < FRESH_MS) return this.#known.nodes
+    if (this.#known !== undefined && clock.monotonicMs() < this.#known.untilMs) return this.#known.nodes
     this.#asking ??= this.#ask().finally(() => {
       this.#asking = undefined
     })
@@ -51,7 +53,7 @@ export class NetworkSize {
     const place = placeOfPeer(crypto, self)
     const own = place === undefined ? undefined : nodesEstimated(crypto, place, neighbours())
     const nodes = median([own, ...drawn].filter((one) => one !== undefined))
-    if (nodes !== undefined) this.#known = { nodes, atMs: clock.monotonicMs() }
+    this.#known = { nodes, untilMs: clock.monotonicMs() + (nodes === undefined ? FRESH_UNKNOWN_MS : FRESH_MS) }
     return nodes
   }
 }

@@ -2,13 +2,16 @@ import type { Clock } from '../platform/clock.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { HostFault } from './host.ts'
 
-/** A listener is asked this often whether it still answers; after a time without an answer sooner. */
+/** A listener is asked at once and then this often whether it answers; after a time without an answer sooner. */
 export const ASK_MS = 30_000
 export const ASK_AGAIN_MS = 5_000
 /** So long it may take to answer, */
 export const ANSWER_MS = 5_000
-/** and so often in a row it may not, before its socket counts as dead. */
-export const SILENT_MAX = 3
+/** and so often in a row it may not, before its socket counts as dead: by then QUIC has given up every connection itself, so that no live one is cut. */
+export const SILENT_MAX = 6
+/** A new socket that answers no better is not the remedy: the next one is taken after twice as long. */
+export const PAUSE_MIN_MS = 30_000
+export const PAUSE_MAX_MS = 600_000
 
 /** A socket that QUIC listens on. */
 export interface Listening {
@@ -21,8 +24,9 @@ export interface Listening {
 
 /**
  * A QUIC socket that fails for good is told by nobody: the native endpoint asks it again and again, connections run out, dials find no way, and the
- * node still names its addresses. So each listener is asked in the way of a stranger whether it answers; one that does not any more is bound anew, again
- * and again until it does. Where the native endpoint does not even let go of the socket, only a restart of the process helps.
+ * node still names its addresses. So each listener is asked in the way of a stranger whether it answers; one that does not any more is bound anew until it
+ * does, less and less often: a flood or a firewall makes it as silent, and no new socket helps against those. One that never answered is not judged at all.
+ * Where the native endpoint does not even let go of the socket, only a restart of the process helps.
  */
 export class QuicWatch {
   readonly #clock: Clock
@@ -46,7 +50,10 @@ export class QuicWatch {
   /** Returns what ends it. */
   watch(listening: Listening): () => void {
     let isOver = false
+    let hasAnswered = false
     let failures = 0
+    let pauseMs = PAUSE_MIN_MS
+    let notBeforeMs = 0
     let cancel: () => void = () => {}
     const later = (ms: number) => {
       if (!isOver) cancel = this.#clock.after(ms, () => void look())
@@ -55,14 +62,24 @@ export class QuicWatch {
       const answers = await listening.answers(ANSWER_MS).catch(() => false)
       if (isOver) return
       if (answers) {
+        hasAnswered = true
         failures = 0
+        pauseMs = PAUSE_MIN_MS
+        notBeforeMs = 0
         if (this.#silent.delete(listening)) this.#logger.info({ address: listening.address }, 'QUIC answers again')
         return later(ASK_MS)
       }
       failures++
-      if (failures < SILENT_MAX || (await this.#mend(listening)) === 'to be asked') later(ASK_AGAIN_MS)
+      if (!hasAnswered || failures < SILENT_MAX || this.#clock.monotonicMs() < notBeforeMs) return later(ASK_AGAIN_MS)
+      const outcome = await this.#mend(listening)
+      if (outcome === 'lost') return
+      if (outcome === 'bound') {
+        notBeforeMs = this.#clock.monotonicMs() + pauseMs
+        pauseMs = Math.min(PAUSE_MAX_MS, 2 * pauseMs)
+      }
+      later(ASK_AGAIN_MS)
     }
-    later(ASK_MS)
+    later(0)
     return () => {
       isOver = true
       cancel()
@@ -70,10 +87,13 @@ export class QuicWatch {
     }
   }
 
-  async #mend(listening: Listening): Promise<'to be asked' | 'lost'> {
+  async #mend(listening: Listening): Promise<'bound' | 'not bound' | 'lost'> {
     const { address } = listening
     const isNew = !this.#silent.has(listening)
-    this.#silent.set(listening, { needs: 'time', detail: `QUIC at ${address} does not answer: its socket is dead, and a new one is bound` })
+    this.#silent.set(listening, {
+      needs: 'time',
+      detail: `QUIC at ${address} does not answer: its socket is bound anew, less and less often until it answers; where that does not help, see whether a firewall drops UDP to the node itself, or a flood fills it`
+    })
     if (isNew) this.#logger.error({ address }, 'the socket of QUIC does not answer any more; it is bound anew, and connections begin again')
     try {
       await this.#bound()
@@ -86,12 +106,13 @@ export class QuicWatch {
         return 'lost'
       }
       this.#logger.warn({ address }, 'QUIC has a new socket')
+      return 'bound'
     } catch (err) {
       const why = err instanceof Error ? err.message : String(err)
       const remedy = 'see whether the address is still one of this machine (`ip address`) and who holds the port'
       this.#silent.set(listening, { needs: 'time', detail: `QUIC at ${address} cannot be bound anew: ${why}; ${remedy}` })
       this.#logger.error({ address, err, remedy }, 'QUIC cannot be bound anew; it is tried again')
     }
-    return 'to be asked'
+    return 'not bound'
   }
 }

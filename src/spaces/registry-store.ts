@@ -30,6 +30,8 @@ import { REGISTRY_BYTES_MAX, REGISTRY_PUTS_PER_MINUTE_MAX } from './registry-bou
 
 /** Rows that one LIST looks at before it answers with what it has and a cursor. */
 const LIST_SCAN_MAX = 1_000
+/** A start that takes longer says so often how far it is. */
+const LOAD_TOLD_MS = 3_000
 const SWEEP_MS = 60_000
 /** no set key, as those are hex */
 const SWEEP_LOCK = 'sweep'
@@ -136,7 +138,17 @@ class LevelRegistryStore implements RegistryStore {
   }
 
   async load(): Promise<void> {
-    for await (const [rowKey, row] of this.#rows.entries()) this.#count(setKeyOf(rowKey), 1, cost(row.r))
+    const startedMs = this.#clock.monotonicMs()
+    let toldMs = startedMs
+    for await (const [rowKey, row] of this.#rows.entries()) {
+      this.#count(setKeyOf(rowKey), 1, cost(row.r))
+      const nowMs = this.#clock.monotonicMs()
+      if (nowMs - toldMs < LOAD_TOLD_MS) continue
+      toldMs = nowMs
+      this.#logger.info({ entries: this.#entries }, 'the registry is being counted')
+    }
+    const tookMs = this.#clock.monotonicMs() - startedMs
+    if (tookMs >= LOAD_TOLD_MS) this.#logger.info({ entries: this.#entries, tookMs: Math.round(tookMs) }, 'the registry is counted')
   }
 
   scheduleSweep(): void {

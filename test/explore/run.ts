@@ -1,6 +1,6 @@
-import { parseArgs } from 'node:util'
 // before any module under test
 import './open-private.ts'
+import { refused, scriptOptions } from '../support/script-options.ts'
 import type { SessionBug } from '../support/session-model.ts'
 import type { Exploration, Space } from './explore.ts'
 import type { HandshakeBounds, HandshakeBug } from './handshake-space.ts'
@@ -58,24 +58,14 @@ interface Row extends Exploration {
   readonly seconds: number
 }
 
-const { values } = parseArgs({
-  options: {
-    small: { type: 'boolean', default: false },
-    space: { type: 'string' },
-    states: { type: 'string' },
-    mutants: { type: 'boolean', default: false },
-    json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false }
-  }
+const { values } = scriptOptions(HELP, {
+  small: { type: 'boolean', default: false },
+  space: { type: 'string' },
+  states: { type: 'string' },
+  mutants: { type: 'boolean', default: false },
+  json: { type: 'boolean', default: false }
 })
-const usage = (message: string): never => {
-  process.stderr.write(`${message}\n\n${HELP}`)
-  process.exit(2)
-}
-if (values.help) {
-  process.stdout.write(HELP)
-  process.exit(0)
-}
+const usage = (message: string): never => refused(message, HELP)
 const { space: wanted } = values
 if (wanted !== undefined && wanted !== 'handshake' && wanted !== 'session') usage(`--space is handshake or session, not "${wanted}"`)
 const statesMax = values.states === undefined ? Number.POSITIVE_INFINITY : Number(values.states)

@@ -1,5 +1,5 @@
-import { parseArgs } from 'node:util'
 import { systemRandom } from '../../src/platform/random.ts'
+import { scriptOptions, wholeNumber } from '../support/script-options.ts'
 import { DISK_CYCLE_KINDS, type DiskCycle, DiskRun } from './disk-run.ts'
 import { faultyFs } from './faulty-disk.ts'
 import { faultySystem } from './faulty-system.ts'
@@ -21,20 +21,13 @@ and no memory: the same promises.
 const EXIT = { ok: 0, violation: 1, usage: 2, failed: 3, interrupted: 130 } as const
 
 async function main(): Promise<number> {
-  const { values } = parseArgs({
-    options: {
-      only: { type: 'string' },
-      kinds: { type: 'string' },
-      cycles: { type: 'string', default: String(DISK_CYCLE_KINDS.length) },
-      seed: { type: 'string' },
-      json: { type: 'boolean', default: false },
-      help: { type: 'boolean', short: 'h', default: false }
-    }
+  const { values } = scriptOptions(USAGE, {
+    only: { type: 'string' },
+    kinds: { type: 'string' },
+    cycles: { type: 'string' },
+    seed: { type: 'string' },
+    json: { type: 'boolean', default: false }
   })
-  if (values.help) {
-    process.stdout.write(USAGE)
-    return EXIT.ok
-  }
   const [r0 = 0, r1 = 0] = systemRandom.bytes(2)
   const { only } = values
   if (only !== undefined && only !== 'disk' && only !== 'system') {
@@ -47,12 +40,8 @@ async function main(): Promise<number> {
     process.stderr.write(`--kinds names what there is, with commas between, not "${values.kinds}"\n\n${USAGE}`)
     return EXIT.usage
   }
-  const cycles = Number(values.cycles)
-  const seed = Number(values.seed ?? (r0 * 256 + r1) * DISK_CYCLE_KINDS.length)
-  if (!Number.isInteger(cycles) || cycles < 1 || !Number.isInteger(seed) || seed < 0) {
-    process.stderr.write(`--cycles is a whole number from 1 on and --seed one from 0 on\n\n${USAGE}`)
-    return EXIT.usage
-  }
+  const cycles = wholeNumber('cycles', values.cycles, DISK_CYCLE_KINDS.length, USAGE)
+  const seed = wholeNumber('seed', values.seed, (r0 * 256 + r1) * DISK_CYCLE_KINDS.length, USAGE, 0)
   const [library, system] = [faultyFs(), faultySystem()]
   if (library === undefined || system === undefined) {
     process.stderr.write('this needs Linux and a C compiler that is called as `cc` (for example: apt-get install gcc libc6-dev)\n')

@@ -145,6 +145,7 @@ const ACTS: Record<SystemFault, (stage: Stage) => Promise<string>> = {
     return said
   },
   async 'socket closed'({ hands, systems }) {
+    await hands.works('leaver')
     hands.lines('leaver')
     hands.away('leaver')
     systems.leaver.arm({ closedErrno: SYSTEM_ERRNO.EBADF })

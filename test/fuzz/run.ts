@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os'
-import { parseArgs } from 'node:util'
+import { refused, scriptOptions } from '../support/script-options.ts'
 import { writeCorpus } from './engine/corpus.ts'
 import type { FuzzStatus } from './engine/fuzzer.ts'
 import { Keeper, type Unit } from './engine/keeper.ts'
@@ -31,28 +31,17 @@ interface Row {
   found: number
 }
 
-const { values } = parseArgs({
-  options: {
-    target: { type: 'string', default: 'all' },
-    minutes: { type: 'string' },
-    seconds: { type: 'string' },
-    execs: { type: 'string' },
-    seed: { type: 'string' },
-    jobs: { type: 'string' },
-    json: { type: 'boolean', default: false },
-    dry: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false }
-  }
+const { values } = scriptOptions(HELP, {
+  target: { type: 'string', default: 'all' },
+  minutes: { type: 'string' },
+  seconds: { type: 'string' },
+  execs: { type: 'string' },
+  seed: { type: 'string' },
+  jobs: { type: 'string' },
+  json: { type: 'boolean', default: false },
+  dry: { type: 'boolean', default: false }
 })
-if (values.help) {
-  process.stdout.write(HELP)
-  process.exit(0)
-}
-
-const usage = (message: string): never => {
-  process.stderr.write(`${message}\n\n${HELP}`)
-  process.exit(2)
-}
+const usage = (message: string): never => refused(message, HELP)
 const positive = (name: 'minutes' | 'seconds' | 'execs' | 'seed' | 'jobs'): number | undefined => {
   const text = values[name]
   if (text === undefined) return undefined

@@ -2,6 +2,7 @@
 import { MemoryLevel } from 'memory-level'
 import { outboxStateText } from '../../protocol/delivery/outbox-state.ts'
 import { eidFromDid } from '../../protocol/identity/eid.ts'
+import { ITEM_KINDS } from '../../protocol/session/items.ts'
 import type { ConfigInput } from '../../src/config/schema.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
 import { createNode, type RookeryNode } from '../../src/node.ts'
@@ -19,9 +20,18 @@ export type NatOrder =
   | { do: 'sessions' }
   | { do: 'received' }
   | { do: 'fetch' }
+  | { do: 'stream'; to: string; from: number; count: number }
+  | { do: 'items' }
+  | { do: 'acked' }
   | { do: 'stop' }
 
 export const agentSeed = (number: number) => nodeCrypto.sha256(Uint8Array.of(0xd2, number))
+
+/** Durable items of sessions, by their text: what came, what was acknowledged, what was given up and why. */
+const CHANNEL = 16
+const came: string[] = []
+const acked: string[] = []
+const failed: string[] = []
 
 let node: RookeryNode | undefined
 let agentName = ''
@@ -50,6 +60,9 @@ async function obey(order: NatOrder): Promise<unknown> {
       }
     )
     agentName = order.agent
+    node.sessions.onSession((session) =>
+      session.onChannel(CHANNEL, async ({ payload }) => void came.push(new TextDecoder().decode(payload)))
+    )
     await node.addAgent({
       name: agentName,
       seed: agentSeed(order.number),
@@ -85,6 +98,22 @@ async function obey(order: NatOrder): Promise<unknown> {
       return (await node.todos.list({ limit: 100 })).todos.map(({ history }) => history[0]?.messageId)
     case 'fetch':
       return await node.mail.fetch(agent)
+    case 'stream': {
+      const session = await node.openSession(agent, eidFromDid(order.to))
+      for (let i = order.from; i < order.from + order.count; i++) {
+        const text = `${agentName}-${i}`
+        void session.send(CHANNEL, ITEM_KINDS.a2a, new TextEncoder().encode(text)).then(
+          () => acked.push(text),
+          (error: Error) => failed.push(`${text}: ${error.message}`)
+        )
+      }
+      return session.info().id
+    }
+    case 'items':
+      return came
+    case 'acked':
+      if (failed.length > 0) throw new Error(`given up: ${failed.join(', ')}`)
+      return acked
     case 'stop':
       return await node.stop()
   }

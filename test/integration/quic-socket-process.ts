@@ -11,12 +11,23 @@ const SOONER = new Map([
   [ASK_MS, 200],
   [ASK_AGAIN_MS, 1_000]
 ])
-const clock = { ...systemClock, after: (ms: number, run: () => void) => systemClock.after(SOONER.get(ms) ?? ms, run) }
+let heard: () => void = () => {}
+const answeredOnce = new Promise<void>((resolve) => {
+  heard = resolve
+})
+const clock = {
+  ...systemClock,
+  after(ms: number, run: () => void) {
+    if (ms === ASK_MS) heard() // it is asked again at leisure only after an answer
+    return systemClock.after(SOONER.get(ms) ?? ms, run)
+  }
+}
 const say = (value: object) => process.stdout.write(`${JSON.stringify(value)}\n`)
 const host = await createHost(
   { clock, random: systemRandom, logger: silentLogger, crypto: nodeCrypto, validator: numberRules },
   { privateKey: systemRandom.bytes(32), listen: ['/ip4/127.0.0.1/udp/0/quic-v1'] }
 )
+await answeredOnce
 say({ addresses: host.addresses() })
 let before: string | undefined
 setInterval(() => {

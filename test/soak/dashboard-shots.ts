@@ -2,12 +2,17 @@ import { mkdirSync } from 'node:fs'
 import { controlHandlers } from '../../src/api/control-handlers.ts'
 import { launchChromium } from '../support/chromium.ts'
 import { dashboardWorld, QUIET, SPACE } from '../support/dashboard-world.ts'
+import { scriptOptions } from '../support/script-options.ts'
 
-/**
- * Screenshots of every view of the dashboard, light and dark, wide and narrow, of a node in use and of an empty one, to be looked at by a person:
- * `node test/soak/dashboard-shots.ts [FOLDER]`.
- */
-const folder = process.argv[2] ?? 'dashboard-shots'
+const USAGE = `npm run dashboard:shots -- [<folder>] [--used]
+
+Screenshots of every view of the dashboard, light and dark, wide and narrow, of a node in use and of an empty one, to be looked at by a person.
+
+  <folder>  where they go; default dashboard-shots
+  --used    of the node in use only
+`
+const { values, positionals } = scriptOptions(USAGE, { used: { type: 'boolean', default: false } }, true)
+const [folder = 'dashboard-shots'] = positionals
 mkdirSync(folder, { recursive: true })
 const world = await dashboardWorld()
 const browser = await launchChromium()
@@ -27,7 +32,7 @@ try {
   await page.setViewportSize({ width: 1280, height: 860 })
   await page.goto(world.address())
   await page.waitForSelector('.tile')
-  if (process.argv[3] !== 'used') await shoot('empty', ['tasks', 'network', 'sessions', 'mail'])
+  if (!values.used) await shoot('empty', ['tasks', 'network', 'sessions', 'mail'])
 
   const { alice, bob, clerk, owl, eve, there, third, home } = world
   const thirds = controlHandlers(third)

@@ -1,14 +1,18 @@
-import { parseArgs } from 'node:util'
 import fc from 'fast-check'
 import { faultsOf, worldPlan } from '../support/group-property.ts'
+import { scriptOptions, wholeNumber } from '../support/script-options.ts'
 
-/**
- * The convergence property of groups (protocol/README.md §6), many times over: random writes, partitions, crashes, joins and removals among three to
- * eight members. `npm run soak:groups -- --runs 50000 --seed 1`; a failure prints the seed and the smallest plan that shows it.
- */
-const { values } = parseArgs({ options: { runs: { type: 'string', default: '50000' }, seed: { type: 'string' } } })
-const runs = Number(values.runs)
-const seed = values.seed === undefined ? Date.now() & 0x7fff_ffff : Number(values.seed)
+const USAGE = `npm run soak:groups -- [--runs N] [--seed N]
+
+The convergence property of groups (protocol/README.md §6), many times over: random writes, partitions, crashes, joins and removals among three to
+eight members. A failure prints the seed and the smallest plan that shows it, and ends with 1.
+
+  --runs N  how many; default 50000
+  --seed N  replays a run. Default: from the clock, printed
+`
+const { values } = scriptOptions(USAGE, { runs: { type: 'string' }, seed: { type: 'string' } })
+const runs = wholeNumber('runs', values.runs, 50_000, USAGE)
+const seed = wholeNumber('seed', values.seed, Date.now() & 0x7fff_ffff, USAGE, 0)
 const BATCH = 500
 const startedMs = performance.now()
 process.stdout.write(`${runs} runs, seed ${seed}\n`)

@@ -1,15 +1,18 @@
-import { parseArgs } from 'node:util'
+import { scriptOptions, wholeNumber } from '../support/script-options.ts'
 import { runSessionModel } from '../support/session-model.ts'
 
-/** `node test/soak/session-model.ts [--commands 100000] [--length 200] [--seed N]`: prints the seed; exits with 1 at the first violation. */
-const { values } = parseArgs({
-  options: {
-    commands: { type: 'string', default: '100000' },
-    length: { type: 'string', default: '200' },
-    seed: { type: 'string', default: String(Date.now() % 2 ** 31) }
-  }
-})
-const [commands, length, seed] = [Number(values.commands), Number(values.length), Number(values.seed)]
+const USAGE = `npm run soak:model -- [--commands N] [--length N] [--seed N]
+
+Random commands to a model of a session and to the session itself, which must agree. Ends with 1 at the first violation.
+
+  --commands N  how many in all; default 100000
+  --length N    how many in a row before both begin anew; default 200
+  --seed N      replays a run. Default: from the clock, printed
+`
+const { values } = scriptOptions(USAGE, { commands: { type: 'string' }, length: { type: 'string' }, seed: { type: 'string' } })
+const commands = wholeNumber('commands', values.commands, 100_000, USAGE)
+const length = wholeNumber('length', values.length, 200, USAGE)
+const seed = wholeNumber('seed', values.seed, Date.now() % 2 ** 31, USAGE, 0)
 const startedMs = performance.now()
 process.stdout.write(`session model: ${commands} commands in sequences of ${length}, seed ${seed}\n`)
 try {

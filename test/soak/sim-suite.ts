@@ -1,14 +1,19 @@
-/**
- * `npm run sim:suite`: every shipped scenario at its small size, one after the other; with `--full` at its own. Names choose some. Real nodes run in
- * virtual time, so that no verdict hangs on how busy the machine is; `--real-time` lets a second be a second. Writes what it saw to `sim-out/suite.json`
- * and as a table to `sim-out/suite.md` after each of them, Ctrl-C included. Exits 1 where one fails, 130 where it was interrupted.
- */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { defaultNodes, loadScenario, runScenario, type SimReport, shippedNames } from '../../sim/index.ts'
 import { systemClock } from '../../src/platform/clock.ts'
+import { refused, scriptOptions } from '../support/script-options.ts'
 
 const FOLDER = 'sim-out'
+const USAGE = `npm run sim:suite -- [<scenario> …] [--full] [--real-time]
+
+Every shipped scenario at its small size, one after the other. What was seen goes to ${FOLDER}/suite.json, and as a table to ${FOLDER}/suite.md, after each
+of them, Ctrl-C included. Ends with 1 where one fails, with 130 where it was interrupted.
+
+  <scenario>   those only: ${shippedNames().join(', ')}
+  --full       at their own size
+  --real-time  a second is a second; as a rule real nodes run in virtual time, so that no verdict hangs on how busy the machine is
+`
 
 /** One scenario's line in the table. */
 interface Row {
@@ -29,17 +34,15 @@ interface Row {
 const say = (line: string) => process.stdout.write(`${line}\n`)
 const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`
 
-const size = process.argv.includes('--full') ? 'full' : 'small'
-const time = process.argv.includes('--real-time') ? 'real' : 'virtual'
-const words = process.argv.slice(2)
-const wanted = words.filter((word) => !word.startsWith('--'))
-const unknown = words.find((word) => (word.startsWith('--') ? !['--full', '--real-time'].includes(word) : !shippedNames().includes(word)))
-if (unknown !== undefined) {
-  process.stderr.write(
-    `there is no ${unknown.startsWith('--') ? 'option' : 'scenario'} ${unknown}\n\nnpm run sim:suite -- [<scenario> …] [--full] [--real-time]\n\nscenarios: ${shippedNames().join(', ')}\n`
-  )
-  process.exit(2)
-}
+const { values, positionals: wanted } = scriptOptions(
+  USAGE,
+  { full: { type: 'boolean', default: false }, 'real-time': { type: 'boolean', default: false } },
+  true
+)
+const size = values.full ? 'full' : 'small'
+const time = values['real-time'] ? 'real' : 'virtual'
+const unknown = wanted.find((word) => !shippedNames().includes(word))
+if (unknown !== undefined) refused(`there is no scenario ${unknown}`, USAGE)
 // what each attack does alone, the two hostile ones do together: the small suite plays the shorter
 const names = shippedNames().filter((name) =>
   wanted.length > 0 ? wanted.includes(name) : name !== (size === 'small' ? 'hostile' : 'hostile-short')

@@ -1,21 +1,24 @@
-/**
- * `npm run sim:validate`: do the model and the real nodes agree at 100, 300 and 500 nodes (or at those of NODES=…, with the seeds of SEEDS=…, by default 1)?
- * Exits 1 where they part by more than 10 %.
- */
 import { AGREEMENT, agreementAt } from '../../sim/validate.ts'
+import { refused, scriptOptions } from '../support/script-options.ts'
 
+const USAGE = `npm run sim:validate -- [--nodes N,N,…] [--seeds N,N,…]
+
+Do the model and the real nodes agree? Ends with 1 where they part by more than ${AGREEMENT * 100} %.
+
+  --nodes  how many nodes, one comparison each; default 100,300,500
+  --seeds  one comparison each; default 1
+`
+const { values } = scriptOptions(USAGE, { nodes: { type: 'string', default: '100,300,500' }, seeds: { type: 'string', default: '1' } })
 const say = (line: string) => process.stdout.write(`${line}\n`)
-function numbers(name: string, usual: string): number[] {
-  const text = process.env[name] ?? usual
-  const all = text.split(',').map(Number)
+function numbers(name: 'nodes' | 'seeds'): number[] {
+  const all = values[name].split(',').map(Number)
   if (all.every((one) => Number.isInteger(one) && one >= 1)) return all
-  process.stderr.write(`${name} is whole numbers from 1 with commas between, as ${usual}, not "${text}"\n`)
-  process.exit(2)
+  return refused(`--${name} is whole numbers from 1 on with commas between, not "${values[name]}"`, USAGE)
 }
 
 let isApart = false
-for (const nodes of numbers('NODES', '100,300,500')) {
-  for (const seed of numbers('SEEDS', '1')) {
+for (const nodes of numbers('nodes')) {
+  for (const seed of numbers('seeds')) {
     let phase = ''
     const { hops, success, failures, apart, cost } = await agreementAt(nodes, {
       seed,

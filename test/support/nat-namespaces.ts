@@ -15,8 +15,8 @@ export interface NatLab {
   readonly open: readonly NatHost[]
   /** each behind a router of its own that translates addresses and lets nobody in */
   readonly behind: readonly NatHost[]
-  /** Another address in the same network takes the place of the host's. */
-  readdress(host: NatHost, address: string): Promise<void>
+  /** Another address in the same network takes the place of the host's, whose link may be down meanwhile. */
+  readdress(host: NatHost, address: string, link?: 'up' | 'down'): Promise<void>
   setLink(host: NatHost, state: 'up' | 'down'): Promise<void>
   remove(): Promise<void>
 }
@@ -110,10 +110,10 @@ export async function natLab(openCount: number, routers: readonly NatKind[]): Pr
       open,
       behind,
       remove,
-      async readdress(host, address) {
+      async readdress(host, address, link = 'up') {
         await ip('-n', host.namespace, 'address', 'del', `${host.address}/24`, 'dev', host.device)
         await setAddress({ ...host, address })
-        await ip('-n', host.namespace, 'route', 'replace', 'default', 'via', gatewayOf(host))
+        if (link === 'up') await ip('-n', host.namespace, 'route', 'replace', 'default', 'via', gatewayOf(host))
       },
       async setLink(host, state) {
         await ip('-n', host.namespace, 'link', 'set', host.device, state)

@@ -13,6 +13,7 @@ import { holderOfPort } from '../../src/doctor/port-holder.ts'
 import { AgentFiles } from '../../src/identity/agent-file.ts'
 import { newAgentRecord } from '../../src/identity/agents.ts'
 import { initDataDir } from '../../src/identity/init.ts'
+import type { BoundUse } from '../../src/ops/bounds.ts'
 import { ManualClock, systemClock } from '../../src/platform/clock.ts'
 import { systemRandom } from '../../src/platform/random.ts'
 import { writeLockFile } from '../../src/store/lock-file.ts'
@@ -39,7 +40,13 @@ afterEach(() => rmSync(dir, { recursive: true, force: true }))
 const WELL: ConfigInput = { mdns: true }
 const examine = (
   how: 'look' | 'fix',
-  init: { flags?: ConfigInput; space?: typeof ROOMY; running?: { drainHeld?: string }; nowMs?: number; at?: string } = {}
+  init: {
+    flags?: ConfigInput
+    space?: typeof ROOMY
+    running?: { drainHeld?: string; boundsNear?: BoundUse[] }
+    nowMs?: number
+    at?: string
+  } = {}
 ): Promise<Examined> =>
   examineLocally(
     { ...components, clock: init.nowMs === undefined ? systemClock : new ManualClock(init.nowMs) },
@@ -158,6 +165,15 @@ describe('rookery doctor', () => {
     utimesSync(join(dataDir, 'node.key'), now, now)
     expect((await found('CLOCK_WRONG', { nowMs: Date.UTC(1970, 0, 2) })).evidence[0]).toContain('1970-01-02')
     await found('QUEUES_HELD', { running: { drainHeld: 'the disk knows a later time' } })
+  })
+
+  it('[OD-30] tells which bound is nearly reached and which setting raises it, and that one is reached, with what becomes of what comes next', async () => {
+    const use: BoundUse = { bound: 'tasks', used: 95, max: 100, setting: 'tasks.openMax', beyond: 'new tasks are refused with TODO_LIMIT' }
+    const near = await found('BOUND_NEAR', { running: { boundsNear: [use] } })
+    expect(near).toMatchObject({ severity: 'warning', evidence: ['95 of 100 tasks (tasks.openMax)'] })
+    expect(near.remedy).toContain('`tasks.openMax`')
+    const reached = await found('BOUND_NEAR', { running: { boundsNear: [{ ...use, used: 100 }] } })
+    expect(reached).toMatchObject({ severity: 'problem', title: expect.stringContaining('refused with TODO_LIMIT') })
   })
 
   it('finds a disk that is full but for the reserve, and one that soon will be', async () => {

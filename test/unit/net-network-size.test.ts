@@ -65,14 +65,16 @@ describe('how many nodes a network has', () => {
     expect(lookUps()).toBe(6)
   })
 
-  it('is told by our own neighbours alone where all look-ups fail, and by nobody where there are none', async () => {
+  it('is told by our own neighbours alone where all look-ups fail, and by nobody where there are none, which is asked again soon but not at every question', async () => {
     const lookUp = async () => {
       throw new Error('nobody answers')
     }
     const alone = await about(sized({ neighbours: honest, lookUp }).size)
     expect(alone).toBeGreaterThan(NODES / 3)
-    const { size, lookUps } = sized({ neighbours: () => [], lookUp })
-    expect(await size.nodes()).toBeUndefined()
+    const { size, clock, lookUps } = sized({ neighbours: () => [], lookUp })
+    for (let i = 0; i < 5; i++) expect(await size.nodes()).toBeUndefined()
+    expect(lookUps()).toBe(3)
+    clock.advance(15_000)
     expect(await size.nodes()).toBeUndefined()
     expect(lookUps()).toBe(6)
   })

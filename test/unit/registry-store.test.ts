@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { prefixId } from '../../protocol/discovery/names.ts'
 import type { PutRequest, RegistrySet } from '../../protocol/discovery/registry-messages.ts'
 import { nodeCrypto } from '../../src/crypto/node-crypto.ts'
-import { ManualClock } from '../../src/platform/clock.ts'
+import { ManualClock, systemClock } from '../../src/platform/clock.ts'
 import { silentLogger } from '../../src/platform/logger.ts'
 import { openRegistryStore, type Publisher, type RegistryStore, type RegistryStoreInit } from '../../src/spaces/registry-store.ts'
 import { Store } from '../../src/store/store.ts'
@@ -45,6 +45,26 @@ beforeEach(() => {
 
 afterEach(async () => {
   for (const registry of opened.splice(0)) await registry.stop()
+})
+
+describe('the start of a registrar', () => {
+  it('says how far it is where it takes long, and nothing where it does not', async () => {
+    const registry = await open()
+    for (let i = 0; i < 10; i++)
+      expect(await registry.put(put(joinRecord(member(i), alice.eid, clock.nowMs())), self)).toEqual({ status: 'ok' })
+    const said: [object, string][] = []
+    const logger = {
+      ...silentLogger,
+      child: () => ({ ...silentLogger, info: (fields: object, text: string) => void said.push([fields, text]) })
+    }
+    opened.push(await openRegistryStore({ store, clock, crypto: nodeCrypto, logger }))
+    expect(said).toEqual([])
+    let passedMs = 0
+    const slow = { ...systemClock, monotonicMs: () => (passedMs += 1_000), after: () => () => {} }
+    opened.push(await openRegistryStore({ store, clock: slow, crypto: nodeCrypto, logger }))
+    expect(said.map(([fields]) => (fields as { entries: number }).entries)).toEqual([3, 6, 9, 10])
+    expect(said.at(-1)).toEqual([{ entries: 10, tookMs: 11_000 }, 'the registry is counted'])
+  })
 })
 
 describe('what a registrar takes', () => {

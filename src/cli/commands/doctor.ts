@@ -1,4 +1,4 @@
-import type { NetworkReport } from '../../api/methods.ts'
+import type { NetworkReport, NodeStatus } from '../../api/methods.ts'
 import { dataDirOf, loadConfig } from '../../config/load.ts'
 import { nodeCrypto } from '../../crypto/node-crypto.ts'
 import { type Examined, examineLocally } from '../../doctor/examine.ts'
@@ -19,7 +19,7 @@ export const registerDoctor: RegisterCommand = (program, run) => {
     .addHelpText(
       'after',
       `
-Looks at keys, settings, rights of files, leftovers of dead processes, ports, clock, disk, store and bootstrap list, whether the node runs or not.
+Looks at keys, settings, rights of files, leftovers of dead processes, ports, clock, disk, store, bounds and bootstrap list, whether the node runs or not.
 Keys, settings, tasks and mail are never changed or removed by --fix.
 
 Example:
@@ -54,7 +54,7 @@ Example:
 }
 
 /** What the node says of itself; undefined where none runs, or none that could be asked. */
-async function statusOf(invocation: Invocation): Promise<{ drainHeld?: string | undefined } | undefined> {
+async function statusOf(invocation: Invocation): Promise<Pick<NodeStatus, 'drainHeld' | 'boundsNear'> | undefined> {
   try {
     return await invocation.call('status', {}, { progress: 'quiet' })
   } catch (error) {

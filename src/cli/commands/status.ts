@@ -1,5 +1,6 @@
 import type { NodeStatus } from '../../api/methods.ts'
 import { RookeryError } from '../../errors.ts'
+import { boundText } from '../../ops/bounds.ts'
 import { systemClock } from '../../platform/clock.ts'
 import type { Invocation, RegisterCommand } from '../context.ts'
 import { joinAddresses } from '../join-addresses.ts'
@@ -7,6 +8,8 @@ import { age, bytesText, counted, type Output } from '../output.ts'
 import { durationMs, pause } from '../values.ts'
 
 const ASK_AGAIN_MS = 100
+/** as many as fit a screen; a node can have thousands */
+const SPACES_SHOWN = 20
 
 export const registerStatus: RegisterCommand = (program, run) => {
   program
@@ -108,6 +111,7 @@ function print(out: Output, status: NodeStatus): void {
   for (const { did, messages, bounds, bytes } of keeping) {
     out.line(`keeping   ${messages}/${bounds.messagesMax} (${bytesText(bytes)}) for ${did}`)
   }
+  for (const use of status.boundsNear ?? []) out.line(out.paint.yellow(`bound     ${boundText(use)}`))
   if (drainHeld !== undefined) out.line(out.paint.yellow(`queues    held: ${drainHeld}`))
   if (queueDamaged > 0) out.line(out.paint.yellow(`queues    ${counted(queueDamaged, 'damaged row')} set aside`))
   out.line('')
@@ -125,9 +129,14 @@ function print(out: Output, status: NodeStatus): void {
   for (const { name, handlerFault } of agents) {
     if (handlerFault !== undefined) out.line(out.paint.yellow(`${name}: ${handlerFault.code}: ${handlerFault.message}; its tasks wait`))
   }
-  if (status.spaces.length > 0) out.line('')
+  printSpaces(out, status.spaces)
+}
+
+function printSpaces(out: Output, spaces: NodeStatus['spaces']): void {
+  if (spaces.length > 0) out.line('')
   out.table(
     ['SPACE', 'ROLE', 'AGENT', 'EXPIRES IN'],
-    status.spaces.map((space) => [space.name, space.role, space.agent, age(space.expiresAtMs - Date.now())])
+    spaces.slice(0, SPACES_SHOWN).map((space) => [space.name, space.role, space.agent, age(space.expiresAtMs - Date.now())])
   )
+  if (spaces.length > SPACES_SHOWN) out.line(`and ${(spaces.length - SPACES_SHOWN).toLocaleString('en')} more: rookery space list`)
 }
