@@ -129,7 +129,8 @@ function floors(lines: readonly Line[]): string {
   return `## What the guarantees cost at least
 
 Beside some of them a row was measured that does nothing but what the guarantee demands: the syncs of the disk, the signatures, the sealing, and no
-protocol, no bounds, no HTTP. No program that keeps the same promises on this machine and these libraries gets past it.
+protocol, no bounds, no HTTP, one message at a time. Only who gathers several messages into one sync gets past it. Where the time of each path goes:
+[performance](performance.md).
 
 | what | beside | floor | floor to the peer | ours to the peer | goal |
 | ---- | ------ | ----- | ----------------- | ---------------- | ---- |
