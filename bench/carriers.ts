@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import type { Duplex } from 'node:stream'
 import { multiaddr } from '@multiformats/multiaddr'
 import { eidFromDid } from '../protocol/identity/eid.ts'
+import { nodeCrypto } from '../src/crypto/node-crypto.ts'
 import { CHANNEL, ECHO, LIVE, newAgent, ours, RAW_ECHO, RAW_SINK, reader, SINK, shipped, write } from './endpoints.ts'
 import type { Contender, Question } from './harness.ts'
 import { ECHO_BYTES, IROH_ALPN, ROLE } from './others.ts'
@@ -19,6 +20,8 @@ export interface Carrier {
   oneWay(load: Load): Promise<number>
   /** milliseconds for `count` messages of ECHO_BYTES there and back, one at a time */
   pingPong(count: number): Promise<number>
+  /** the same with the sealing and opening that a session does on its two sides, all of it here */
+  sealedPingPong?(count: number): Promise<number>
   stop(): Promise<void>
 }
 
@@ -81,6 +84,18 @@ async function rawCarrier(peer: PeerInfo): Promise<Carrier> {
       const message = new Uint8Array(ECHO_BYTES)
       return timed(async () => {
         for (let i = 0; i < count; i++) {
+          await write(echo, message)
+          await echoRead(ECHO_BYTES)
+        }
+      })
+    },
+    sealedPingPong(count) {
+      const key = nodeCrypto.aead.keyed(new Uint8Array(32).fill(7))
+      const [nonce, aad, message] = [new Uint8Array(12), new Uint8Array(72), new Uint8Array(ECHO_BYTES)]
+      return timed(async () => {
+        for (let i = 0; i < count; i++) {
+          for (let side = 0; side < 2; side++)
+            if (key.open(nonce, aad, key.seal(nonce, aad, message)) === undefined) throw new Error('not opened')
           await write(echo, message)
           await echoRead(ECHO_BYTES)
         }

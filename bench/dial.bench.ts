@@ -1,7 +1,7 @@
 /** What does a session cost from nothing (dial, INIT, NEG, ACK, READY), beside a raw dial, stream and one round trip? */
 import { multiaddr } from '@multiformats/multiaddr'
 import { eidFromDid } from '../protocol/identity/eid.ts'
-import { newAgent, ours, RAW_ECHO, reader, shipped, write } from './endpoints.ts'
+import { handshakeCrypto, newAgent, ours, RAW_ECHO, reader, shipped, write } from './endpoints.ts'
 import { compare } from './harness.ts'
 import { startPeer } from './pair.ts'
 
@@ -32,6 +32,23 @@ await compare(
         const read = reader(stream)
         await write(stream, Uint8Array.of(1))
         await read(1)
+        const ms = performance.now() - startedMs
+        await raw.stop()
+        return ms
+      }
+    },
+    {
+      name: 'floor: raw dial, new stream, two round trips, and a handshake’s signatures and key agreements',
+      async sample() {
+        const raw = await shipped()
+        const startedMs = performance.now()
+        const stream = await (await raw.dial(targets)).newStream(RAW_ECHO)
+        const read = reader(stream)
+        for (let trip = 0; trip < 2; trip++) {
+          await write(stream, Uint8Array.of(1))
+          await read(1)
+        }
+        handshakeCrypto()
         const ms = performance.now() - startedMs
         await raw.stop()
         return ms

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { eidFromDid } from '../protocol/identity/eid.ts'
 import { openStore } from '../src/store/open-store.ts'
+import { levelLog } from './asleep-queue.ts'
 import { CHANNEL, DURABLE, newAgent, ours } from './endpoints.ts'
 import { compare } from './harness.ts'
 import type { PeerInfo } from './pair.ts'
@@ -24,7 +25,8 @@ export async function compareDurable({
   rounds: number
 }): Promise<void> {
   const peer = await startPeer()
-  const logs = [await natsLog(), await redisLog(), await sessionLog(peer.info)].filter((log) => log !== undefined)
+  const floor = { ...(await levelLog()), name: 'floor: one bare LevelDB put, synced; a durable message needs one on each side' }
+  const logs = [await natsLog(), await redisLog(), floor, await sessionLog(peer.info)].filter((log) => log !== undefined)
   const baseline = logs[0]?.name ?? ''
   await compare(
     {

@@ -98,3 +98,18 @@ export function reader(stream: Stream): (length: number) => Promise<void> {
       } else wanted = { length, resolve }
     })
 }
+
+const SEED = new Uint8Array(32).fill(7)
+const SECRET = new Uint8Array(32).fill(9)
+const SIGNED = new Uint8Array(256)
+
+/** The three signatures, three checks and four key agreements of a handshake (INIT, NEG, ACK, on both sides together), one after the other. */
+export function handshakeCrypto(): void {
+  const { ed25519, x25519 } = nodeCrypto
+  const key = ed25519.publicKey(SEED)
+  for (let i = 0; i < 3; i++) {
+    if (!ed25519.verify(key, SIGNED, ed25519.sign(SEED, SIGNED))) throw new Error('a signature of ours does not hold')
+  }
+  const own = x25519.publicKey(SECRET)
+  for (let i = 0; i < 3; i++) if (x25519.sharedSecret(SECRET, own) === undefined) throw new Error('no shared secret')
+}

@@ -5,7 +5,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import express from 'express'
 import { startA2aNode, testAgent } from '../test/support/a2a-fixture.ts'
-import { levelLog, RAISED, tempDir } from './asleep-queue.ts'
+import { levelLog, RAISED, sealed, tempDir } from './asleep-queue.ts'
+import { newAgent } from './endpoints.ts'
 import { compare } from './harness.ts'
 import { LOAD_PLACEMENT, MARK, startLoad } from './load.ts'
 
@@ -21,6 +22,7 @@ const [anna, sleeper] = [testAgent(1), testAgent(9, { mode: 'sleep' })]
 const node = await startA2aNode({ dir, agents: [anna, sleeper], bounds: RAISED, workers: 'none' })
 const load = await startLoad()
 const bare = await levelLog()
+const [from, to] = [newAgent(), newAgent()]
 const message = { messageId: `m-${MARK}`, role: 'ROLE_USER', parts: [{ text: 'x'.repeat(TEXT_BYTES) }] }
 const order = {
   headers: { 'Content-Type': 'application/json', 'A2A-Version': '1.0', Authorization: `Bearer ${anna.token}` },
@@ -37,12 +39,12 @@ async function rate(target: { port: number; path: string; status: number }, conn
   return { value: perSec, beside: { 'p99 ms': p99Ms, 'server CPU µs': (user + system) / COUNT } }
 }
 
-/** The same bytes, `inFlight` at once, without HTTP. */
-async function puts(inFlight: number): Promise<number> {
+/** The same bytes, `inFlight` at once, without HTTP; sealed before or as they are. */
+async function puts(inFlight: number, isSealed: boolean): Promise<number> {
   const bytes = new TextEncoder().encode(order.body)
   let left = COUNT
   const lane = async () => {
-    while (left-- > 0) await bare.append(bytes)
+    while (left-- > 0) await bare.append(isSealed ? await sealed(from, to, `m-${left}`, bytes.length) : bytes)
   }
   const startedMs = performance.now()
   await Promise.all(Array.from({ length: inFlight }, lane))
@@ -62,7 +64,8 @@ for (const connections of [1, 32]) {
     },
     [
       { name: 'express echo', sample: () => rate({ port: (echo.address() as AddressInfo).port, path: '/', status: 200 }, connections) },
-      { name: `${bare.name}, no HTTP`, sample: () => puts(connections) },
+      { name: `${bare.name}, no HTTP`, sample: () => puts(connections, false) },
+      { name: 'floor: sealed and signed, then a bare LevelDB put, synced, no HTTP', sample: () => puts(connections, true) },
       {
         name: 'asleep queue over HTTP (sealed, synced, 503 queued)',
         sample: () => rate({ port: node.edge.port, path: `/agents/${sleeper.did}`, status: 503 }, connections)

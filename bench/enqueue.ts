@@ -1,4 +1,5 @@
 import { rmSync } from 'node:fs'
+import { nodeCrypto } from '../src/crypto/node-crypto.ts'
 import { homeOf } from '../src/identity/agent.ts'
 import { levelLog, openQueue, sealed, tempDir } from './asleep-queue.ts'
 import { newAgent } from './endpoints.ts'
@@ -16,7 +17,13 @@ export async function compareEnqueue({ id, inFlight, count, rounds }: { id: stri
   const bytes = objects[0]?.length ?? 0
   const dir = tempDir()
   const { store, queue } = await openQueue(dir)
-  const logs = [await natsLog(), await redisLog(), await levelLog()].filter((log) => log !== undefined)
+  const bare = await levelLog()
+  const logs = [await natsLog(), await redisLog(), bare].filter((log) => log !== undefined)
+  const signed = { message: objects[0] as Uint8Array, signature: from.signer.sign(objects[0] as Uint8Array) }
+  const checkedPut = async (object: Uint8Array) => {
+    if (!nodeCrypto.ed25519.verify(from.eid, signed.message, signed.signature)) throw new Error('a signature of ours does not hold')
+    await bare.append(object)
+  }
   const lanes = async (work: (object: Uint8Array) => Promise<unknown>) => {
     let next = 0
     const lane = async () => {
@@ -46,6 +53,7 @@ export async function compareEnqueue({ id, inFlight, count, rounds }: { id: stri
     },
     [
       ...logs.map((log) => ({ name: log.name, sample: () => lanes((object) => log.append(object)) })),
+      { name: 'floor: a signature checked, then a bare LevelDB put, synced', sample: () => lanes(checkedPut) },
       { name: 'asleep queue (decoded, signature checked, bounded, synced)', sample: ours }
     ]
   )

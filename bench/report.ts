@@ -15,6 +15,8 @@ export interface Line {
   readonly ratioP25: number
   readonly ratioP75: number
   readonly rounds: number
+  /** the floor's ratio to the same peer, where one was measured with it */
+  readonly floor: { readonly name: string; readonly ratio: number } | undefined
   /** undefined where no goal was set */
   readonly met: boolean | undefined
 }
@@ -38,6 +40,7 @@ function lineOf(target: Target, folder: string): Line | undefined {
   const ours = rows.find(({ name }) => name.startsWith(target.ours))
   const peer = rows.find(({ name }) => name.startsWith(target.peer ?? baseline))
   if (ours === undefined || peer === undefined || ours === peer) return undefined
+  const least = target.floor === undefined ? undefined : rows.find(({ name }) => name.startsWith(target.floor as string))
   const ratios = ours.samples.map((value, i) => value / (peer.samples[i] ?? Number.NaN))
   const ratio = quantile(ratios, 0.5)
   const { atMost, atLeast } = target
@@ -50,6 +53,16 @@ function lineOf(target: Target, folder: string): Line | undefined {
     ratioP25: quantile(ratios, 0.25),
     ratioP75: quantile(ratios, 0.75),
     rounds: ratios.length,
+    floor:
+      least === undefined
+        ? undefined
+        : {
+            name: least.name.replace(/^floor: /, ''),
+            ratio: quantile(
+              least.samples.map((value, i) => value / (peer.samples[i] ?? Number.NaN)),
+              0.5
+            )
+          },
     met: atMost === undefined && atLeast === undefined ? undefined : ratio <= (atMost ?? ratio) && ratio >= (atLeast ?? ratio)
   }
 }
@@ -99,6 +112,29 @@ ${note}
 
 What the others do not do weighs in: a session's handshake is signed, cookie-guarded and bound to its transcript, a durable message is synced on both sides
 before it is acknowledged, a message for one who sleeps is sealed, signed, checked and synced; an echo server does none of that.
+
+${floors(lines)}`
+}
+
+/** What the guarantees alone cost, measured in the same rounds. */
+function floors(lines: readonly Line[]): string {
+  const rows = lines.flatMap(({ target, peer, ratio, floor, met }) =>
+    floor === undefined
+      ? []
+      : [
+          `| ${target.what} | ${peer.split(/[,(:]/)[0]} | ${floor.name} | ${times(floor.ratio)} | ${times(ratio)} | ${goalOf(target)}${met === false ? ' (missed)' : ''} |`
+        ]
+  )
+  if (rows.length === 0) return ''
+  return `## What the guarantees cost at least
+
+Beside some of them a row was measured that does nothing but what the guarantee demands: the syncs of the disk, the signatures, the sealing, and no
+protocol, no bounds, no HTTP, one message at a time. Only who gathers several messages into one sync gets past it. Where the time of each path goes:
+[performance](performance.md).
+
+| what | beside | floor | floor to the peer | ours to the peer | goal |
+| ---- | ------ | ----- | ----------------- | ---------------- | ---- |
+${rows.join('\n')}
 `
 }
 

@@ -12,7 +12,8 @@ for (const connections of [1, 32]) {
     connections,
     count: connections === 1 ? 300 : 1_600,
     until: 'answer',
-    value: 'perSec'
+    value: 'perSec',
+    withFloor: true
   })
 }
 process.exit(0)
