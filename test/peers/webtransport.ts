@@ -1,10 +1,3 @@
-/**
- * WebTransport, and WebRTC-direct, between a page in Chromium and go-libp2p: what no node of this project listens on, or not everywhere.
- *
- *   npm run test:webtransport
- *
- * Needs Go, its modules (go.sum names them) and a browser. Where Go is missing it says so and ends with 0; with ROOKERY_GO=required with 1.
- */
 import { execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,8 +7,15 @@ import { build } from 'esbuild'
 import { withoutNode } from '../../packaging/browser/build.ts'
 import { findChromium, launchChromium } from '../support/chromium.ts'
 import { servePages } from '../support/page-server.ts'
+import { scriptOptions } from '../support/script-options.ts'
 import type * as Dial from './dial-page.ts'
 
+const USAGE = `npm run test:webtransport
+
+WebTransport, and WebRTC-direct, between a page in Chromium and go-libp2p: what no node of this project listens on, or not everywhere. Needs Go, its
+modules (go.sum names them) and a browser. Where Go is missing it says so and ends with 0; with ROOKERY_GO=required with 1.
+`
+scriptOptions(USAGE, {})
 const LENGTH = 200_000
 const say = (line: string) => process.stdout.write(`${line}\n`)
 
