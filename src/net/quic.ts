@@ -345,8 +345,6 @@ class QuicStream extends AbstractStream {
         if (chunk.length === bytesMax) bytesMax = Math.min(READ_BYTES_MAX, bytesMax * 4)
         else if (chunk.length < bytesMax / 4) bytesMax = Math.max(READ_BYTES_MIN, bytesMax / 4)
         this.onData(chunk)
-        // an answer that these bytes call forth is written first: asking for the next bytes wakes QUIC's threads, which then run before it
-        await new Promise<void>((resolve) => process.nextTick(resolve))
       }
     } catch {
       if (this.readStatus === 'closing' || this.readStatus === 'closed') this.onRemoteCloseWrite()
