@@ -8,15 +8,16 @@ const TIMES = 700
 
 afterEach(stopHosts)
 
-async function pair(): Promise<{ a: Host; b: Host; connection: () => Promise<string> }> {
+async function pair(): Promise<{ a: Host; b: Host; connection: (isHalfClosed?: boolean) => Promise<string> }> {
   const [a, b] = await Promise.all([startHost(), startHost()])
   await b.handle(PROTOCOL, async (stream) => {
     await stream.write(await stream.read(1))
     await stream.close()
   })
-  const connection = async () => {
+  const connection = async (isHalfClosed = false) => {
     const stream = await a.openStream(addressOf(b), PROTOCOL)
     await stream.write(Uint8Array.of(1))
+    if (isHalfClosed) await stream.closeWrite()
     await stream.read(1)
     await stream.close()
     return stream.connection.id
@@ -30,7 +31,7 @@ describe('one QUIC connection', () => {
   it('carries any number of exchanges one after the other: none leaves a stream behind', async () => {
     const { connection } = await pair()
     const ids = new Set<string>()
-    for (let i = 0; i < TIMES; i++) ids.add(await connection())
+    for (let i = 0; i < TIMES; i++) ids.add(await connection()).add(await connection(true))
     expect(ids.size).toBe(1)
   }, 120_000)
 
